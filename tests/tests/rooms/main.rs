@@ -25,13 +25,12 @@ const OTHERS: [&str; 2] = ["boot", "drivers/rings"];
 /// Crates whose structs have one door each.
 const ONE_DOOR: [&str; 6] = ["drivers", "drivers/rings", "kernel", "pami", "pami/modules/base", "xtask"];
 /// Names that are of more than one type of a crate all the same: crate, name, and how it is told which is meant.
-const SHARED_NAMES: [(&str, &str, &str); 6] = [
+const SHARED_NAMES: [(&str, &str, &str); 5] = [
     ("drivers", "Bus", "how a GEM's registers are reached is named in its folder alone"),
     ("drivers", "Interrupt", "a card's own, named with the card's module"),
     ("drivers", "Link", "a GEM's link to its PHY is named in that card's folder alone"),
     ("drivers", "Setup", "a card's own, named with the card's module"),
     ("drivers", "Transport", "the trait, and a bus's own, named with the bus's module"),
-    ("pami/modules/mpi", "Data", "that of an unexpected message is named in its folder alone"),
 ];
 /// How a README's drawing begins.
 const BLOCK: &str = "```layers\n";

@@ -49,14 +49,14 @@ impl core::error::Error for CpuMapError {}
 
 /// What a node of the map is, from the outside in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum CpuLevel {
     Socket,
     Cluster,
     Core,
     Thread,
 }
 
-impl Kind {
+impl CpuLevel {
     /// The kind that a node's name says, if it is one of the map's.
     fn of(name: &str) -> Option<Self> {
         let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -100,12 +100,12 @@ impl Walk<'_> {
     fn visit(
         &mut self,
         node: FdtNode<'static>,
-        kind: Option<Kind>,
+        kind: Option<CpuLevel>,
         mut place: HartPlace,
         depth: usize,
     ) -> Result<(), CpuMapError> {
         let mut children =
-            node.children().filter_map(|child| Some((child, Kind::of(child.name())?))).peekable();
+            node.children().filter_map(|child| Some((child, CpuLevel::of(child.name())?))).peekable();
         let Some(&(_, inner)) = children.peek() else { return self.innermost(node, kind, place) };
         if depth == 0 || kind.is_some_and(|kind| !kind.may_hold(inner)) {
             return Err(CpuMapError::Nodes);
@@ -113,7 +113,7 @@ impl Walk<'_> {
         if phandle(node).is_some() {
             return Err(CpuMapError::Inner);
         }
-        if (kind, inner) == (Some(Kind::Cluster), Kind::Core) {
+        if (kind, inner) == (Some(CpuLevel::Cluster), CpuLevel::Core) {
             place.cluster = self.clusters;
             self.clusters = self.clusters.checked_add(1).ok_or(CpuMapError::Nodes)?;
         }
@@ -121,10 +121,10 @@ impl Walk<'_> {
             let index = u16::try_from(index).map_err(|_| CpuMapError::Nodes)?;
             match found {
                 _ if found != inner => return Err(CpuMapError::Nodes),
-                Kind::Socket => (place.socket, self.clusters) = (index, 0),
-                Kind::Cluster => {}
-                Kind::Core => place.core = index,
-                Kind::Thread => place.thread = index,
+                CpuLevel::Socket => (place.socket, self.clusters) = (index, 0),
+                CpuLevel::Cluster => {}
+                CpuLevel::Core => place.core = index,
+                CpuLevel::Thread => place.thread = index,
             }
             self.visit(child, Some(found), place, depth - 1)?;
         }
@@ -134,11 +134,11 @@ impl Walk<'_> {
     fn innermost(
         &mut self,
         node: FdtNode<'static>,
-        kind: Option<Kind>,
+        kind: Option<CpuLevel>,
         place: HartPlace,
     ) -> Result<(), CpuMapError> {
         let Some(phandle) = phandle(node) else { return Ok(()) };
-        if !matches!(kind, Some(Kind::Core | Kind::Thread)) {
+        if !matches!(kind, Some(CpuLevel::Core | CpuLevel::Thread)) {
             return Err(CpuMapError::Inner);
         }
         let hart = self.cpus.iter().position(|&cpu| cpu == Some(phandle));

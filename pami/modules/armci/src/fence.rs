@@ -5,7 +5,7 @@
 
 use crate::error::Error;
 use crate::library::Library;
-use crate::requests::Kind;
+use crate::requests::RequestKind;
 use pami::Node;
 
 impl<N: Node> Library<N> {
@@ -17,7 +17,7 @@ impl<N: Node> Library<N> {
         let accumulated = self.accumulated()?;
         let before = accumulated.count();
         let target = self.endpoint(task)?;
-        let slot = self.begin(Kind::Own, task)?;
+        let slot = self.begin(RequestKind::Own, task)?;
         let begun = self.operate(slot, |active| self.inner.protocols.fence(active, target, slot));
         self.finish(slot, begun)?;
         accumulated.forget(Some(task), before);
@@ -32,7 +32,7 @@ impl<N: Node> Library<N> {
     pub fn all_fence(&self) -> Result<(), Error> {
         let accumulated = self.accumulated()?;
         let before = accumulated.count();
-        let slot = self.begin(Kind::Own, self.task())?;
+        let slot = self.begin(RequestKind::Own, self.task())?;
         let mut begun = Ok(());
         // Everyone starts behind itself, so that no task is everybody's first.
         for step in 1..=self.tasks() {

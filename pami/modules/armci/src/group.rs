@@ -8,7 +8,7 @@ use crate::address::GlobalAddress;
 use crate::error::Error;
 use crate::exchange::{Area, BLOCK};
 use crate::library::Library;
-use crate::requests::Kind;
+use crate::requests::RequestKind;
 use base::{OutOfMemory, fill};
 use pami::collective::{Blocks, Collective};
 use pami::geometry::Members;
@@ -70,7 +70,7 @@ impl<N: Node> Library<N> {
 
     fn make_group(&self, number: u32, members: Members<'static>) -> Result<Group, Error> {
         let (id, first) = (GeometryId(number), self.first());
-        let slot = first.begin(Kind::Own, self.task())?;
+        let slot = first.begin(RequestKind::Own, self.task())?;
         let requests = self.inner.requests;
         requests.add(slot);
         let mut made = Err(GeometryError::Again);
@@ -102,7 +102,7 @@ impl<N: Node> Library<N> {
     /// Starts a collective on context 0 and waits for it.
     fn collect(&self, make: impl FnOnce(Done<N::Port>) -> Collect<N::Port>) -> Result<(), Error> {
         let first = self.first();
-        let slot = first.begin(Kind::Own, self.task())?;
+        let slot = first.begin(RequestKind::Own, self.task())?;
         let requests = self.inner.requests;
         requests.add(slot);
         let started =

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::exchange::Areas;
 use crate::lock_table::Mutexes;
 use crate::protocols::{Protocols, Registered};
-use crate::requests::{Kind, Requests};
+use crate::requests::{RequestKind, Requests};
 use crate::settings::{Settings, Wait};
 use crate::shape::{Plan, Shape};
 use base::Lane;
@@ -236,9 +236,9 @@ impl<N: Node> Library<N> {
     }
 
     /// Begins a call of this context.
-    pub(crate) fn begin(&self, kind: Kind, task: u32) -> Result<usize, Error> {
+    pub(crate) fn begin(&self, kind: RequestKind, task: u32) -> Result<usize, Error> {
         let (requests, limit) = (self.inner.requests, self.settings().handles);
-        if kind == Kind::Handle && requests.handles() >= limit {
+        if kind == RequestKind::Handle && requests.handles() >= limit {
             return Err(Error::NoHandle { limit });
         }
         let mut slot = None;

@@ -10,7 +10,7 @@ pub(crate) const OWN: usize = 16;
 
 /// Who looks after the end of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum RequestKind {
     /// Whoever has the handle.
     Handle,
     /// Nobody: the slot is free when all is done.
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 }
 
 pub(crate) struct Call {
-    kind: Kind,
+    kind: RequestKind,
     task: u32,
     context: u8,
     /// Operations that are under way, and one while the call is being issued.
@@ -54,7 +54,7 @@ impl Requests {
     }
 
     /// Begins a call towards `task`, if there is a slot.
-    pub(crate) fn begin(&self, kind: Kind, task: u32, context: u8) -> Option<usize> {
+    pub(crate) fn begin(&self, kind: RequestKind, task: u32, context: u8) -> Option<usize> {
         let call = Call { kind, task, context, pending: 1, value: 0, result: Ok(()) };
         self.calls.lock().table.insert(call).ok().map(|key| key.index as usize)
     }
@@ -71,7 +71,7 @@ impl Requests {
 
     /// How many calls have handles.
     pub(crate) fn handles(&self) -> usize {
-        self.calls.lock().table.values().filter(|call| call.kind == Kind::Handle).count()
+        self.calls.lock().table.values().filter(|call| call.kind == RequestKind::Handle).count()
     }
 
     /// One more operation of a call begins.
@@ -90,7 +90,7 @@ impl Requests {
             Ok(value) => call.value |= value,
             Err(error) => call.result = call.result.and(Err(error)),
         }
-        if call.pending == 0 && call.kind == Kind::Implicit {
+        if call.pending == 0 && call.kind == RequestKind::Implicit {
             if let (Err(error), Some(failure)) = (call.result, failures.get_mut(usize::from(call.context))) {
                 failure.get_or_insert(error);
             }
@@ -113,7 +113,7 @@ impl Requests {
     pub(crate) fn has_implicit(&self, context: u8, task: Option<u32>) -> bool {
         self.calls.lock().table.values().any(|call| {
             let meant = task.is_none_or(|task| task == call.task);
-            meant && call.kind == Kind::Implicit && call.context == context
+            meant && call.kind == RequestKind::Implicit && call.context == context
         })
     }
 

@@ -4,7 +4,7 @@ use crate::address::{GlobalAddress, Local};
 use crate::error::Error;
 use crate::library::{Library, advance};
 use crate::protocols::Ends;
-use crate::requests::Kind;
+use crate::requests::RequestKind;
 use crate::shape::Shape;
 use crate::update::Integer;
 use pami::{Factor, Node};
@@ -193,12 +193,12 @@ impl<N: Node> Library<N> {
     }
 
     fn blocking(&self, task: u32, issue: impl FnOnce(usize) -> Result<(), Error>) -> Result<(), Error> {
-        let slot = self.begin(Kind::Own, task)?;
+        let slot = self.begin(RequestKind::Own, task)?;
         self.finish(slot, issue(slot)).map(drop)
     }
 
     fn implicit(&self, task: u32, issue: impl FnOnce(usize) -> Result<(), Error>) -> Result<(), Error> {
-        let slot = self.begin(Kind::Implicit, task)?;
+        let slot = self.begin(RequestKind::Implicit, task)?;
         self.issued(slot, issue(slot))
     }
 
@@ -207,7 +207,7 @@ impl<N: Node> Library<N> {
         task: u32,
         issue: impl FnOnce(usize) -> Result<(), Error>,
     ) -> Result<Handle, Error> {
-        let slot = self.begin(Kind::Handle, task)?;
+        let slot = self.begin(RequestKind::Handle, task)?;
         let outcome = issue(slot);
         if outcome.is_err() {
             // What was begun of it is over before the caller has its memory back.

@@ -3,7 +3,7 @@
 use crate::address::GlobalAddress;
 use crate::error::Error;
 use crate::library::Library;
-use crate::requests::Kind;
+use crate::requests::RequestKind;
 use pami::{Node, RegionHandle, RmwOp, Update, Width};
 
 /// An integer that can be updated: `i32` or `i64`.
@@ -75,7 +75,7 @@ impl<N: Node> Library<N> {
     fn update<T: Integer>(&self, address: GlobalAddress, update: Update) -> Result<T, Error> {
         let region = self.check_word(address, T::WIDTH)?;
         self.follow_accumulates(address.task)?;
-        let slot = self.begin(Kind::Own, address.task)?;
+        let slot = self.begin(RequestKind::Own, address.task)?;
         let begun = self.begin_update(address, region, RmwOp { width: T::WIDTH, update }, slot);
         self.finish(slot, begun).map(T::from_bits)
     }

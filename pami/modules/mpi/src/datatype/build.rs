@@ -2,7 +2,7 @@
 
 use super::pool::{Handle, Types};
 use super::shape::Shape;
-use super::{Datatype, Kind, TypeError};
+use super::{Datatype, Definition, TypeError};
 use pami::layout::{Levels, Run};
 
 /// A type that is being made.
@@ -131,7 +131,7 @@ impl<'a> Draft<'a> {
 
     fn finish(self) -> Result<Datatype, TypeError> {
         self.types.close(&self.handle, self.levels.as_slice(), self.shape.closed()?)?;
-        Ok(Datatype(Kind::Derived(self.handle)))
+        Ok(Datatype(Definition::Derived(self.handle)))
     }
 }
 

@@ -76,14 +76,14 @@ impl fmt::Display for TypeError {
 impl core::error::Error for TypeError {}
 
 #[derive(Clone)]
-enum Kind {
+enum Definition {
     Basic(Basic),
     Derived(Handle),
 }
 
 /// A datatype: a small handle, see the module. Two are equal if they are handles of one type.
 #[derive(Clone)]
-pub struct Datatype(Kind);
+pub struct Datatype(Definition);
 
 impl From<Basic> for Datatype {
     fn from(basic: Basic) -> Self {
@@ -94,8 +94,8 @@ impl From<Basic> for Datatype {
 impl PartialEq for Datatype {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Kind::Basic(a), Kind::Basic(b)) => a == b,
-            (Kind::Derived(a), Kind::Derived(b)) => a.is_same(b),
+            (Definition::Basic(a), Definition::Basic(b)) => a == b,
+            (Definition::Derived(a), Definition::Derived(b)) => a.is_same(b),
             _ => false,
         }
     }
@@ -106,8 +106,8 @@ impl Eq for Datatype {}
 impl fmt::Debug for Datatype {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Basic(basic) => basic.fmt(f),
-            Kind::Derived(_) => write!(f, "Datatype({} B in {} B)", self.size(), self.extent()),
+            Definition::Basic(basic) => basic.fmt(f),
+            Definition::Derived(_) => write!(f, "Datatype({} B in {} B)", self.size(), self.extent()),
         }
     }
 }
@@ -115,7 +115,7 @@ impl fmt::Debug for Datatype {
 impl Datatype {
     /// A basic type; it is committed.
     pub const fn basic(basic: Basic) -> Self {
-        Self(Kind::Basic(basic))
+        Self(Definition::Basic(basic))
     }
 
     /// The basic type of a number.
@@ -125,15 +125,17 @@ impl Datatype {
 
     fn shape(&self) -> Shape {
         match &self.0 {
-            Kind::Basic(basic) => Shape::of(*basic),
-            Kind::Derived(handle) => handle.shape(),
+            Definition::Basic(basic) => Shape::of(*basic),
+            Definition::Derived(handle) => handle.shape(),
         }
     }
 
     fn runs(&self) -> impl Iterator<Item = Run> + Clone + use<> {
         let (basic, table) = match &self.0 {
-            Kind::Basic(basic) => (Some(Run { tag: *basic as u32, ..Run::of(basic.bytes() as u32) }), None),
-            Kind::Derived(handle) => (None, Some(handle.table())),
+            Definition::Basic(basic) => {
+                (Some(Run { tag: *basic as u32, ..Run::of(basic.bytes() as u32) }), None)
+            }
+            Definition::Derived(handle) => (None, Some(handle.table())),
         };
         basic.into_iter().chain(table.into_iter().flat_map(|table| table.runs()))
     }
@@ -141,8 +143,8 @@ impl Datatype {
     /// What is around the runs.
     fn levels(&self) -> impl Iterator<Item = StrideLevel> + Clone + use<> {
         let table = match &self.0 {
-            Kind::Basic(_) => None,
-            Kind::Derived(handle) => Some(handle.table()),
+            Definition::Basic(_) => None,
+            Definition::Derived(handle) => Some(handle.table()),
         };
         table.into_iter().flat_map(|table| table.levels())
     }
@@ -204,7 +206,7 @@ impl Datatype {
 
     /// Says that the type is complete: only then it may be communicated with (`MPI_Type_commit`).
     pub fn commit(&self) {
-        if let Kind::Derived(handle) = &self.0 {
+        if let Definition::Derived(handle) = &self.0 {
             handle.commit();
         }
     }
@@ -213,16 +215,16 @@ impl Datatype {
     #[inline]
     pub fn is_committed(&self) -> bool {
         match &self.0 {
-            Kind::Basic(_) => true,
-            Kind::Derived(handle) => handle.is_committed(),
+            Definition::Basic(_) => true,
+            Definition::Derived(handle) => handle.is_committed(),
         }
     }
 
     /// The basic type, if it is none that was derived.
     pub fn as_basic(&self) -> Option<Basic> {
         match self.0 {
-            Kind::Basic(basic) => Some(basic),
-            Kind::Derived(_) => None,
+            Definition::Basic(basic) => Some(basic),
+            Definition::Derived(_) => None,
         }
     }
 
@@ -321,7 +323,7 @@ impl Datatype {
     pub fn layout(&self, count: usize) -> Option<(isize, Layout)> {
         let shape = self.shape();
         let table = match &self.0 {
-            Kind::Derived(handle) if shape.size > 0 && count > 0 => handle.table(),
+            Definition::Derived(handle) if shape.size > 0 && count > 0 => handle.table(),
             _ => return Some((0, Layout::Contiguous)),
         };
         let count = u32::try_from(count).ok()?;

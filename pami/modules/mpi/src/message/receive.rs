@@ -1,7 +1,7 @@
 //! Receives, from their match to their end.
 
 use super::matching::Wanted;
-use super::unexpected::Data;
+use super::unexpected::UnexpectedData;
 use super::{At, Peer, Refused};
 use crate::envelope::{CREDIT, CTS, Control, Envelope, MATCHED, REFUSED, RTS, SYNCHRONOUS, Source};
 use crate::error::Error;
@@ -105,7 +105,7 @@ impl<P: Port> At<'_, P> {
         let Some(waiting) = self.messages.unexpected.get(place) else { return };
         waiting.claimed = Some(slot);
         let (origin, envelope) = (waiting.origin, waiting.envelope);
-        if let Data::There(source) = waiting.data {
+        if let UnexpectedData::There(source) = waiting.data {
             self.messages.unexpected.free(place);
             self.matched(slot, origin, envelope, source);
         } else {
@@ -119,7 +119,7 @@ impl<P: Port> At<'_, P> {
         let Some(waiting) = self.messages.unexpected.get(place) else { return };
         let Some(slot) = waiting.claimed else { return };
         let (origin, len) = (waiting.origin, waiting.envelope.len.get());
-        let Data::Here(here) = &waiting.data else { return };
+        let UnexpectedData::Here(here) = &waiting.data else { return };
         let broken = here.broken;
         if here.received < len && broken.is_none() {
             return;

@@ -26,11 +26,11 @@ pub(crate) struct Waiting {
     pub(crate) envelope: Envelope,
     /// The request that has it although more is to come.
     pub(crate) claimed: Option<u16>,
-    pub(crate) data: Data,
+    pub(crate) data: UnexpectedData,
 }
 
 /// Where the data of a message that waits is.
-pub(crate) enum Data {
+pub(crate) enum UnexpectedData {
     /// It comes with the message.
     Here(Here),
     /// With the sender, who may have said where.
@@ -53,8 +53,8 @@ impl Waiting {
     /// Whether nothing of it is still to come.
     pub(crate) fn is_here(&self) -> bool {
         match &self.data {
-            Data::Here(here) => here.broken.is_some() || here.received >= self.envelope.len.get(),
-            Data::There(_) => true,
+            UnexpectedData::Here(here) => here.broken.is_some() || here.received >= self.envelope.len.get(),
+            UnexpectedData::There(_) => true,
         }
     }
 }
@@ -103,8 +103,8 @@ impl Unexpected {
     /// The data of a message that came with it.
     pub(crate) fn here(&mut self, place: u32) -> Option<&mut Here> {
         match &mut self.places.get_mut(place)?.data {
-            Data::Here(here) => Some(here),
-            Data::There(_) => None,
+            UnexpectedData::Here(here) => Some(here),
+            UnexpectedData::There(_) => None,
         }
     }
 
@@ -116,7 +116,7 @@ impl Unexpected {
     pub(crate) fn push(&mut self, origin: Endpoint, envelope: Envelope) -> Option<u32> {
         let chunks = chunks_of(envelope.len.get() as usize);
         let spare = self.spare.checked_sub(chunks)?;
-        let number = self.add(origin, envelope, Data::Here(Here { chunks, ..Here::default() }))?;
+        let number = self.add(origin, envelope, UnexpectedData::Here(Here { chunks, ..Here::default() }))?;
         self.spare = spare;
         Some(number)
     }
@@ -129,12 +129,12 @@ impl Unexpected {
         source: Option<Source>,
     ) -> Option<u32> {
         let spare_rts = self.spare_rts.checked_sub(1)?;
-        let number = self.add(origin, envelope, Data::There(source))?;
+        let number = self.add(origin, envelope, UnexpectedData::There(source))?;
         self.spare_rts = spare_rts;
         Some(number)
     }
 
-    fn add(&mut self, origin: Endpoint, envelope: Envelope, data: Data) -> Option<u32> {
+    fn add(&mut self, origin: Endpoint, envelope: Envelope, data: UnexpectedData) -> Option<u32> {
         let number = self.places.insert(Waiting { origin, envelope, claimed: None, data }).ok()?.index;
         self.queue.push(&mut self.places, number);
         Some(number)
@@ -153,7 +153,8 @@ impl Unexpected {
     /// Adds data to a message. Returns whether there was room.
     pub(crate) fn store(&mut self, number: u32, data: &[u8]) -> bool {
         let mut rest = data;
-        let Some(Data::Here(here)) = self.places.get_mut(number).map(|waiting| &mut waiting.data) else {
+        let Some(UnexpectedData::Here(here)) = self.places.get_mut(number).map(|waiting| &mut waiting.data)
+        else {
             return false;
         };
         while !rest.is_empty() {
@@ -175,7 +176,9 @@ impl Unexpected {
 
     /// Hands the data of a message over, piece by piece: each with the place of its first byte.
     pub(crate) fn read(&self, number: u32, mut each: impl FnMut(usize, &[u8])) {
-        let Some(Data::Here(here)) = self.places.get(number).map(|waiting| &waiting.data) else { return };
+        let Some(UnexpectedData::Here(here)) = self.places.get(number).map(|waiting| &waiting.data) else {
+            return;
+        };
         let mut at = 0;
         for chunk in here.data.iter(self.links) {
             let start = chunk as usize * CHUNK;
@@ -189,11 +192,11 @@ impl Unexpected {
     /// Frees the place of a message that is out of the queue.
     pub(crate) fn free(&mut self, number: u32) {
         match self.places.remove(number).map(|waiting| waiting.data) {
-            Some(Data::Here(here)) => {
+            Some(UnexpectedData::Here(here)) => {
                 self.spare += here.chunks;
                 self.free_chunks.prepend(self.links, here.data);
             }
-            Some(Data::There(_)) => self.spare_rts += 1,
+            Some(UnexpectedData::There(_)) => self.spare_rts += 1,
             None => {}
         }
     }

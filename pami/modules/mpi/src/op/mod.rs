@@ -61,7 +61,7 @@ pub enum Op {
 }
 
 /// What a basic type is to arithmetic.
-enum Kind {
+enum TypeClass {
     Integer(Element),
     Float(Element),
     Complex(Element),
@@ -72,34 +72,34 @@ enum Kind {
     Opaque,
 }
 
-fn kind(basic: Basic) -> Kind {
+fn kind(basic: Basic) -> TypeClass {
     use Element as E;
     match basic {
-        Basic::I8 => Kind::Integer(E::I8),
-        Basic::I16 => Kind::Integer(E::I16),
-        Basic::I32 => Kind::Integer(E::I32),
-        Basic::I64 => Kind::Integer(E::I64),
-        Basic::U8 => Kind::Integer(E::U8),
-        Basic::U16 => Kind::Integer(E::U16),
-        Basic::U32 => Kind::Integer(E::U32),
-        Basic::U64 => Kind::Integer(E::U64),
-        Basic::F32 => Kind::Float(E::F32),
-        Basic::F64 => Kind::Float(E::F64),
-        Basic::ComplexF32 => Kind::Complex(E::ComplexF32),
-        Basic::ComplexF64 => Kind::Complex(E::ComplexF64),
-        Basic::Bool => Kind::Truth,
-        Basic::Byte => Kind::Bits,
-        Basic::Char | Basic::Packed => Kind::Opaque,
-        Basic::LocatedI8 => Kind::Located(E::I8),
-        Basic::LocatedI16 => Kind::Located(E::I16),
-        Basic::LocatedI32 => Kind::Located(E::I32),
-        Basic::LocatedI64 => Kind::Located(E::I64),
-        Basic::LocatedU8 => Kind::Located(E::U8),
-        Basic::LocatedU16 => Kind::Located(E::U16),
-        Basic::LocatedU32 => Kind::Located(E::U32),
-        Basic::LocatedU64 => Kind::Located(E::U64),
-        Basic::LocatedF32 => Kind::Located(E::F32),
-        Basic::LocatedF64 => Kind::Located(E::F64),
+        Basic::I8 => TypeClass::Integer(E::I8),
+        Basic::I16 => TypeClass::Integer(E::I16),
+        Basic::I32 => TypeClass::Integer(E::I32),
+        Basic::I64 => TypeClass::Integer(E::I64),
+        Basic::U8 => TypeClass::Integer(E::U8),
+        Basic::U16 => TypeClass::Integer(E::U16),
+        Basic::U32 => TypeClass::Integer(E::U32),
+        Basic::U64 => TypeClass::Integer(E::U64),
+        Basic::F32 => TypeClass::Float(E::F32),
+        Basic::F64 => TypeClass::Float(E::F64),
+        Basic::ComplexF32 => TypeClass::Complex(E::ComplexF32),
+        Basic::ComplexF64 => TypeClass::Complex(E::ComplexF64),
+        Basic::Bool => TypeClass::Truth,
+        Basic::Byte => TypeClass::Bits,
+        Basic::Char | Basic::Packed => TypeClass::Opaque,
+        Basic::LocatedI8 => TypeClass::Located(E::I8),
+        Basic::LocatedI16 => TypeClass::Located(E::I16),
+        Basic::LocatedI32 => TypeClass::Located(E::I32),
+        Basic::LocatedI64 => TypeClass::Located(E::I64),
+        Basic::LocatedU8 => TypeClass::Located(E::U8),
+        Basic::LocatedU16 => TypeClass::Located(E::U16),
+        Basic::LocatedU32 => TypeClass::Located(E::U32),
+        Basic::LocatedU64 => TypeClass::Located(E::U64),
+        Basic::LocatedF32 => TypeClass::Located(E::F32),
+        Basic::LocatedF64 => TypeClass::Located(E::F64),
     }
 }
 
@@ -184,12 +184,12 @@ impl Op {
         let bitwise = matches!(self, Self::Band | Self::Bor | Self::Bxor);
         let logical = matches!(self, Self::Land | Self::Lor | Self::Lxor);
         let element = match kind {
-            Kind::Located(element) if operator.locates() => element,
+            TypeClass::Located(element) if operator.locates() => element,
             _ if operator.locates() => return Err(Error::Op),
-            Kind::Integer(element) => element,
-            Kind::Float(element) | Kind::Complex(element) if !bitwise && !logical => element,
-            Kind::Truth if logical => Element::U8,
-            Kind::Bits if bitwise => Element::U8,
+            TypeClass::Integer(element) => element,
+            TypeClass::Float(element) | TypeClass::Complex(element) if !bitwise && !logical => element,
+            TypeClass::Truth if logical => Element::U8,
+            TypeClass::Bits if bitwise => Element::U8,
             _ => return Err(Error::Op),
         };
         // What is left is the order of complex numbers.
