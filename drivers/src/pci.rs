@@ -125,7 +125,7 @@ impl Registers {
 }
 
 /// A bus.
-pub struct Bus<S> {
+pub struct PciBus<S> {
     space: S,
     window: Window,
     /// Bytes of the window that are given away.
@@ -133,9 +133,9 @@ pub struct Bus<S> {
 }
 
 // SAFETY: the window's pointer is only handed on; whoever gets a part of it is the only one that does.
-unsafe impl<S: Send> Send for Bus<S> {}
+unsafe impl<S: Send> Send for PciBus<S> {}
 
-impl<S: Space> Bus<S> {
+impl<S: Space> PciBus<S> {
     /// The bus with this configuration space, whose functions get addresses of `window`. None has any yet.
     pub fn new(space: S, window: Window) -> Self {
         Self { space, window, given: 0 }

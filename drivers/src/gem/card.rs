@@ -1,9 +1,9 @@
 //! The card: its start, frames out and in, interrupts, errors (SPEC B-5, D-1, D-9).
 
-use super::phy::{self, Link};
+use super::phy::{self, LinkMode};
 use super::registers::{Bus, Config, Control, Interrupts, Mmio, Received, Register, Transmitted};
 use super::rings::{DESCRIPTORS, MOST_PIECES, Receive, SHARED, Shared, Transmit, Words};
-use super::{GemError, GemFaults, Setup};
+use super::{GemError, GemFaults, GemSetup};
 use crate::nic::{Acknowledge, ETHERNET_HEADER, Hal, LINE, Lent, Nic, RX_BUFFERS};
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -38,7 +38,7 @@ pub struct Gem<H, B: Bus = Mmio> {
     long: bool,
     width: Config,
     longest: usize,
-    link: Link,
+    link: LinkMode,
     control: Control,
     enabled: Interrupts,
     /// Where a frame begins in a buffer, most bytes of one, and bytes of a buffer of which the card may write all.
@@ -62,7 +62,7 @@ impl<H: Hal, B: Bus> Gem<H, B> {
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub fn new(bus: B, setup: Setup) -> Result<Self, GemError> {
+    pub fn new(bus: B, setup: GemSetup) -> Result<Self, GemError> {
         let module = bus.read(Register::MODULE);
         if module >> 16 & 0xfff < LEAST_MODULE {
             return Err(GemError::NotGem { module });
@@ -116,7 +116,7 @@ impl<H: Hal, B: Bus> Gem<H, B> {
     }
 
     /// What the link is.
-    pub fn link(&self) -> Link {
+    pub fn link(&self) -> LinkMode {
         self.link
     }
 

@@ -32,14 +32,14 @@ mod fuzzed;
 mod tests;
 
 pub use card::{Gem, Interrupt};
-pub use phy::Link;
+pub use phy::LinkMode;
 pub use registers::{Bus, Mmio, Register};
 
 use core::fmt;
 
 /// What the device tree says of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Setup {
+pub struct GemSetup {
     /// Most bytes of a frame behind its header, if it says so.
     pub mtu: Option<u16>,
     /// Whether the card sees memory through the harts' caches.

@@ -33,14 +33,14 @@ const IDLE: u32 = 1 << 2;
 
 /// What both sides agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Link {
+pub struct LinkMode {
     /// Megabits a second: 10, 100 or 1000.
     pub speed: u16,
     /// Both ways at once.
     pub full_duplex: bool,
 }
 
-impl Link {
+impl LinkMode {
     /// That of a link without a transceiver that could be asked.
     const FIXED: Self = Self { speed: 1000, full_duplex: true };
 
@@ -106,7 +106,7 @@ impl<B: Bus> Phy<B> {
     }
 
     /// What the link is, once it is up: the best of what both sides offer.
-    fn link(&self) -> Result<Link, GemError> {
+    fn link(&self) -> Result<LinkMode, GemError> {
         let control = self.read(CONTROL)?;
         if self.read(STATUS)? & AGREED == 0 {
             let speed = match (control >> 6 & 1, control >> 13 & 1) {
@@ -114,7 +114,7 @@ impl<B: Bus> Phy<B> {
                 (0, _) => 100,
                 _ => 1000,
             };
-            return Ok(Link { speed, full_duplex: control >> 8 & 1 != 0 });
+            return Ok(LinkMode { speed, full_duplex: control >> 8 & 1 != 0 });
         }
         // The peer's bits lie two above those of this side.
         let gigabit = self.read(OFFERED_1000)? & self.read(PEER_1000)? >> 2;
@@ -127,7 +127,7 @@ impl<B: Bus> Phy<B> {
             (both >> 6, 10, true),
         ];
         let best = best.into_iter().find(|&(bit, _, _)| bit & 1 != 0);
-        Ok(best.map_or(Link { speed: 10, full_duplex: false }, |(_, speed, full_duplex)| Link {
+        Ok(best.map_or(LinkMode { speed: 10, full_duplex: false }, |(_, speed, full_duplex)| LinkMode {
             speed,
             full_duplex,
         }))
@@ -138,7 +138,7 @@ impl<B: Bus> Phy<B> {
 ///
 /// # Errors
 /// [`GemError::PhyBus`] and [`GemError::NoLink`].
-pub(super) fn link<B: Bus>(bus: B) -> Result<Link, GemError> {
+pub(super) fn link<B: Bus>(bus: B) -> Result<LinkMode, GemError> {
     for address in 0..ADDRESSES {
         let phy = Phy { bus, address };
         if !phy.is_there()? {
@@ -152,5 +152,5 @@ pub(super) fn link<B: Bus>(bus: B) -> Result<Link, GemError> {
         }
         return Err(GemError::NoLink);
     }
-    Ok(Link::FIXED)
+    Ok(LinkMode::FIXED)
 }

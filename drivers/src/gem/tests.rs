@@ -1,7 +1,7 @@
 //! The driver against a card that is stepped by hand: frames, rings, interrupts, what goes wrong, and what it is told first.
 
 use super::fake::{FakeGem, HOST_LINE, HostHal, Piece, noted};
-use super::{Gem, GemError, Link, Setup};
+use super::{Gem, GemError, GemSetup, LinkMode};
 use crate::adapter::Adapter as _;
 use crate::nic::{Acknowledge as _, HEADROOM, Lent, Nic as _};
 use crate::torus::{self, TorusAdapter};
@@ -14,10 +14,10 @@ pub type Card = Gem<HostHal, FakeGem>;
 /// Where frames begin in buffers, as the torus has it, and most bytes of one.
 pub const START: usize = 58;
 pub const MOST: usize = 1000;
-const SETUP: Setup = Setup { mtu: None, coherent: true, memory_end: u64::MAX };
+const SETUP: GemSetup = GemSetup { mtu: None, coherent: true, memory_end: u64::MAX };
 
 /// A card that goes, without buffers.
-pub fn started(bus: FakeGem, setup: Setup) -> Card {
+pub fn started(bus: FakeGem, setup: GemSetup) -> Card {
     let mut card = Card::new(bus, setup).unwrap();
     card.start([2, 0x50, 0, 0, 0, 7], START, MOST);
     card
@@ -46,7 +46,7 @@ pub fn transmit(card: &mut Card, front: &[u8], lent: [&'static [u8]; 2], cookie:
     unsafe { card.transmit(Lent::new(&memory[HEADROOM..]), lent.map(Lent::new), cookie) }
 }
 
-fn refused(change: impl FnOnce(&mut super::fake::Device), setup: Setup) -> GemError {
+fn refused(change: impl FnOnce(&mut super::fake::Device), setup: GemSetup) -> GemError {
     let bus = FakeGem::new();
     change(&mut bus.device());
     Card::new(bus, setup).map(|_| ()).unwrap_err()
@@ -55,20 +55,20 @@ fn refused(change: impl FnOnce(&mut super::fake::Device), setup: Setup) -> GemEr
 #[test]
 fn r5_a_card_that_cannot_be_used_is_refused() {
     type Change = fn(&mut super::fake::Device);
-    let cases: [(Change, Setup, GemError); 4] = [
+    let cases: [(Change, GemSetup, GemError); 4] = [
         (|card| card.registers[0xfc / 4] = 0x0001_0119, SETUP, GemError::NotGem { module: 0x0001_0119 }),
         (|card| card.registers[2] = 0, SETUP, GemError::PhyBus),
         (|card| card.phy[1] = 0x7949, SETUP, GemError::NoLink),
         (
             |card| card.registers[0x294 / 4] = 0,
-            Setup { memory_end: (1 << 32) + 1, ..SETUP },
+            GemSetup { memory_end: (1 << 32) + 1, ..SETUP },
             GemError::Reach { memory_end: (1 << 32) + 1 },
         ),
     ];
     for (change, setup, error) in cases {
         assert_eq!(refused(change, setup), error);
     }
-    let apart = Setup { coherent: false, ..SETUP };
+    let apart = GemSetup { coherent: false, ..SETUP };
     let none = Gem::<HostHal<false>, FakeGem>::new(FakeGem::new(), apart).map(|_| ()).unwrap_err();
     assert_eq!(none, GemError::Incoherent);
 }
@@ -91,7 +91,7 @@ fn b5_the_link_is_the_best_that_both_sides_offer() {
             bus.device().phy[register] = value;
         }
         let card = started(bus, SETUP);
-        assert_eq!(card.link(), Link { speed, full_duplex }, "{registers:x?}");
+        assert_eq!(card.link(), LinkMode { speed, full_duplex }, "{registers:x?}");
         let config = bus.device().registers[1];
         let told = (config >> 10 & 1, config & 1, config >> 1 & 1);
         assert_eq!(told, (u32::from(speed == 1000), u32::from(speed == 100), u32::from(full_duplex)));
@@ -162,7 +162,7 @@ fn d1_a_buffer_that_is_too_short_or_not_on_lines_of_its_own_stays_out() {
     let (mut card, bus) = ready(0);
     let lent = buffer();
     card.lend(&mut lent[..64]);
-    let apart = Setup { coherent: false, ..SETUP };
+    let apart = GemSetup { coherent: false, ..SETUP };
     card.flush();
     assert!(!bus.device().receive(&[0; 60]));
     let bus = FakeGem::new();
@@ -406,7 +406,7 @@ fn b5_what_the_card_reads_is_in_memory_before_it_is_shown() {
 fn b4_b5_a_card_that_sees_no_caches_is_shown_memory_and_one_that_does_costs_nothing() {
     for coherent in [true, false] {
         let bus = FakeGem::new();
-        let mut card = started(bus, Setup { coherent, ..SETUP });
+        let mut card = started(bus, GemSetup { coherent, ..SETUP });
         assert_eq!(card.line(), if coherent { 64 } else { HOST_LINE });
         let memory = buffer();
         let at = memory.as_ptr().addr();
@@ -435,7 +435,7 @@ fn b4_b5_a_card_that_sees_no_caches_is_shown_memory_and_one_that_does_costs_noth
 fn d1_packets_of_the_torus_go_from_card_to_card() {
     let buses = [FakeGem::new(), FakeGem::new()];
     let [mut here, mut there] = [0, 1].map(|node| {
-        let card = Card::new(buses[node as usize], Setup { mtu: Some(1500), ..SETUP }).unwrap();
+        let card = Card::new(buses[node as usize], GemSetup { mtu: Some(1500), ..SETUP }).unwrap();
         TorusAdapter::<Card, false>::new(card, node).unwrap()
     });
     for (node, bus) in (0..).zip(buses) {

@@ -77,7 +77,7 @@ fn r5_a_device_that_breaks_down_is_noticed_by_its_interrupt() {
     const STATUS: usize = 0x70 / 4;
     let words = registers();
     // SAFETY: as large as a register block, aligned, and never freed; nothing else uses it but by atomics.
-    let device = unsafe { mmio::Transport::new(NonNull::from(words).cast()) }.unwrap();
+    let device = unsafe { mmio::MmioTransport::new(NonNull::from(words).cast()) }.unwrap();
     let interrupt = device.interrupt();
     // (what it interrupts for, its status, whether it works)
     let cases = [(1, 15, true), (2, 15, true), (3, 15 | 64, false), (2, 15 | 64, false)];

@@ -1,7 +1,7 @@
 //! virtio by memory-mapped registers, version 2 (virtio 1.2, section 4.2).
 
 use super::queue::Addresses;
-use super::{Acknowledge, Features, Status, Transport as TransportTrait, VirtioError};
+use super::{Acknowledge, Features, Status, Transport, VirtioError};
 use core::ptr::NonNull;
 use volatile::access::{ReadOnly, WriteOnly};
 use volatile::{VolatileFieldAccess, VolatilePtr, VolatileRef};
@@ -77,34 +77,34 @@ const _: () = {
 };
 
 /// The registers of one device.
-pub struct Transport {
+pub struct MmioTransport {
     registers: VolatileRef<'static, Registers>,
 }
 
 /// Acknowledges the interrupts of one device, from any hart.
 #[derive(Clone, Copy)]
-pub struct Interrupt {
+pub struct MmioInterrupt {
     registers: NonNull<Registers>,
 }
 
 // SAFETY: it reads the status and touches only the two interrupt registers, by single aligned accesses that the device
 // takes in any order from any hart; the memory is never ordinary memory and never goes away.
-unsafe impl Send for Interrupt {}
+unsafe impl Send for MmioInterrupt {}
 // SAFETY: as above.
-unsafe impl Sync for Interrupt {}
+unsafe impl Sync for MmioInterrupt {}
 
 /// In the interrupt registers: the device has used buffers.
 const USED: u32 = 1;
 
-impl Interrupt {
+impl MmioInterrupt {
     fn registers(&self) -> VolatilePtr<'_, Registers> {
-        // SAFETY: `Transport::new` was promised a register block that stays mapped. The transport itself never
+        // SAFETY: `MmioTransport::new` was promised a register block that stays mapped. The transport itself never
         // touches the interrupt registers, and reading the status has no effect.
         unsafe { VolatilePtr::new(self.registers) }
     }
 }
 
-impl Acknowledge for Interrupt {
+impl Acknowledge for MmioInterrupt {
     // A change of the configuration stays for whoever serves the device.
     fn acknowledge(&self) {
         self.registers().interrupt_ack().write(USED);
@@ -120,7 +120,7 @@ impl Acknowledge for Interrupt {
     }
 }
 
-impl Transport {
+impl MmioTransport {
     /// The device whose registers begin at `base`.
     ///
     /// # Errors
@@ -157,8 +157,8 @@ fn write_address(pair: VolatilePtr<'_, [u32; 2], WriteOnly>, address: u64) {
     half(1).write((address >> 32) as u32);
 }
 
-impl TransportTrait for Transport {
-    type Interrupt = Interrupt;
+impl Transport for MmioTransport {
+    type Interrupt = MmioInterrupt;
 
     fn device_id(&self) -> u32 {
         self.registers.as_ptr().device_id().read()
@@ -225,7 +225,7 @@ impl TransportTrait for Transport {
         self.registers.as_ptr().config_generation().read()
     }
 
-    fn interrupt(&self) -> Interrupt {
-        Interrupt { registers: self.registers.as_ptr().as_raw_ptr() }
+    fn interrupt(&self) -> MmioInterrupt {
+        MmioInterrupt { registers: self.registers.as_ptr().as_raw_ptr() }
     }
 }

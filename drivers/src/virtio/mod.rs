@@ -25,7 +25,7 @@ mod tests;
 
 pub use crate::nic::{Acknowledge, Hal};
 pub use net::VirtioNet;
-pub use start::{NetConfig, Setup, negotiate};
+pub use start::{Negotiated, NetConfig, negotiate};
 
 use crate::pci::PciError;
 use bitflags::bitflags;

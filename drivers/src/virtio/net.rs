@@ -18,7 +18,7 @@ const MOST_PIECES: u16 = 3;
 const HEADER: usize = HEADROOM;
 
 /// A virtio network card.
-pub struct VirtioNet<H, T: Transport = mmio::Transport> {
+pub struct VirtioNet<H, T: Transport = mmio::MmioTransport> {
     transport: T,
     receive: Virtqueue<RX_BUFFERS, H>,
     transmit: Virtqueue<TX_DESCRIPTORS, H>,

@@ -1,8 +1,8 @@
 //! virtio over PCI (virtio 1.2, section 4.1), with the interrupt of a pin.
 
 use super::queue::Addresses;
-use super::{Acknowledge, Features, Status, Transport as TransportTrait, VirtioError};
-use crate::pci::{Bus, Registers, Space};
+use super::{Acknowledge, Features, Status, Transport, VirtioError};
+use crate::pci::{PciBus, Registers, Space};
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -73,7 +73,7 @@ const _: () = {
 };
 
 /// The registers of one device.
-pub struct Transport {
+pub struct PciTransport {
     kind: u32,
     common: VolatileRef<'static, Common>,
     config: Option<Registers>,
@@ -81,15 +81,15 @@ pub struct Transport {
     notify: Registers,
     stride: u32,
     doorbells: [Option<NonNull<u16>>; QUEUES],
-    interrupt: Interrupt,
+    interrupt: PciInterrupt,
 }
 
 // SAFETY: its pointers are to registers that only it and its interrupt's handles use, from any hart.
-unsafe impl Send for Transport {}
+unsafe impl Send for PciTransport {}
 
 /// Acknowledges the interrupts of one device, from any hart.
 #[derive(Clone, Copy)]
-pub struct Interrupt {
+pub struct PciInterrupt {
     /// What the device interrupts for: reading it takes the line back, and all that it tells.
     pending: NonNull<u8>,
     common: NonNull<Common>,
@@ -99,21 +99,21 @@ pub struct Interrupt {
 
 // SAFETY: it reads a register whose reading is the device's to order, and the status, which has no effect; both are there
 // for ever.
-unsafe impl Send for Interrupt {}
+unsafe impl Send for PciInterrupt {}
 // SAFETY: as above.
-unsafe impl Sync for Interrupt {}
+unsafe impl Sync for PciInterrupt {}
 
 /// In what is pending: the configuration changed.
 const CHANGED: u8 = 2;
 
-impl Interrupt {
+impl PciInterrupt {
     fn take(&self) -> u8 {
-        // SAFETY: `Transport::new` found the register among those of the device.
+        // SAFETY: `PciTransport::new` found the register among those of the device.
         unsafe { self.pending.as_ptr().read_volatile() }
     }
 }
 
-impl Acknowledge for Interrupt {
+impl Acknowledge for PciInterrupt {
     fn acknowledge(&self) {
         if self.take() & CHANGED != 0 {
             self.changed.store(true, Ordering::Relaxed);
@@ -138,7 +138,7 @@ pub fn is_network_card(id: (u16, u16)) -> bool {
 
 /// Where a capability says that a part lies, if there are so many bytes.
 fn find<S: Space>(
-    bus: &Bus<S>,
+    bus: &PciBus<S>,
     device: u8,
     bars: &[Option<Registers>],
     kind: u8,
@@ -156,12 +156,12 @@ fn find<S: Space>(
     })
 }
 
-impl Transport {
+impl PciTransport {
     /// The virtio device `device` of `bus`, given addresses.
     ///
     /// # Errors
     /// [`VirtioError::Pci`], and [`VirtioError::NoPart`] if its capabilities do not name all parts of its registers.
-    pub fn new<S: Space>(bus: &mut Bus<S>, device: u8) -> Result<Self, VirtioError> {
+    pub fn new<S: Space>(bus: &mut PciBus<S>, device: u8) -> Result<Self, VirtioError> {
         let kind = match bus.id(device) {
             Some((VENDOR, TRANSITIONAL_NETWORK)) => 1,
             Some((VENDOR, kind)) => u32::from(kind.saturating_sub(MODERN)),
@@ -185,7 +185,7 @@ impl Transport {
             notify,
             stride,
             doorbells: [None; QUEUES],
-            interrupt: Interrupt { pending: pending.base, common, changed },
+            interrupt: PciInterrupt { pending: pending.base, common, changed },
         })
     }
 
@@ -196,8 +196,8 @@ impl Transport {
     }
 }
 
-impl TransportTrait for Transport {
-    type Interrupt = Interrupt;
+impl Transport for PciTransport {
+    type Interrupt = PciInterrupt;
 
     fn device_id(&self) -> u32 {
         self.kind
@@ -273,7 +273,7 @@ impl TransportTrait for Transport {
         u32::from(self.common.as_ptr().config_generation().read())
     }
 
-    fn interrupt(&self) -> Interrupt {
+    fn interrupt(&self) -> PciInterrupt {
         self.interrupt
     }
 }

@@ -22,7 +22,7 @@ pub struct NetConfig {
 }
 
 /// A device that agreed on its features and waits for its queues. One that is dropped stays unused.
-pub struct Setup<T: Transport> {
+pub struct Negotiated<T: Transport> {
     transport: T,
     status: Status,
 }
@@ -32,7 +32,7 @@ pub struct Setup<T: Transport> {
 /// # Errors
 /// [`VirtioError::WrongDevice`], [`VirtioError::InReset`], [`VirtioError::Lacks`], [`VirtioError::Refused`],
 /// [`VirtioError::NeedsReset`] and [`VirtioError::Unsteady`].
-pub fn negotiate<T: Transport>(mut transport: T) -> Result<(Setup<T>, NetConfig), VirtioError> {
+pub fn negotiate<T: Transport>(mut transport: T) -> Result<(Negotiated<T>, NetConfig), VirtioError> {
     let id = transport.device_id();
     if id != NETWORK {
         return Err(VirtioError::WrongDevice { id });
@@ -66,7 +66,7 @@ pub fn negotiate<T: Transport>(mut transport: T) -> Result<(Setup<T>, NetConfig)
         read_config(&transport, features).ok_or(VirtioError::Unsteady)
     };
     match config {
-        Ok(config) => Ok((Setup { transport, status }, config)),
+        Ok(config) => Ok((Negotiated { transport, status }, config)),
         Err(error) => {
             transport.set_status(status | Status::FAILED);
             Err(error)
@@ -87,7 +87,7 @@ fn read_config<T: Transport>(transport: &T, features: Features) -> Option<NetCon
     })
 }
 
-impl<T: Transport> Setup<T> {
+impl<T: Transport> Negotiated<T> {
     /// Gives the device queue `index`, whose rings are as the device is to find them.
     ///
     /// # Errors

@@ -10,14 +10,14 @@ use crate::devicetree::{Interrupt, Machine, Slot, SlotKind};
 use core::fmt;
 use drivers::gem::{self, Gem, GemError};
 use drivers::nic::Hal;
-use drivers::pci::{Bus, DEVICES, Ecam, Window};
+use drivers::pci::{DEVICES, Ecam, PciBus, Window};
 use drivers::virtio::{Transport as _, VirtioError, mmio, pci};
 use drivers::{Either, VirtioNet};
 
 /// A network card of any kind that the kernel drives.
 pub(crate) type Card<H> = Either<VirtioNet<H, Transport>, Gem<H>>;
 /// What serves a card's interrupts.
-pub(crate) type CardInterrupt = Either<Either<mmio::Interrupt, pci::Interrupt>, gem::Interrupt>;
+pub(crate) type CardInterrupt = Either<Either<mmio::MmioInterrupt, pci::PciInterrupt>, gem::Interrupt>;
 
 /// The id of a network card.
 const NETWORK_CARD: u32 = 1;
@@ -52,7 +52,7 @@ pub(crate) struct Found<H> {
 
 /// The bus behind the host bridge, and what is still to be looked at of it.
 struct Behind {
-    bus: Bus<Ecam>,
+    bus: PciBus<Ecam>,
     host: &'static PciHost,
     devices: core::ops::Range<u8>,
 }
@@ -88,7 +88,7 @@ fn virtio<H: Hal>(transport: Transport) -> Result<Card<H>, CardError> {
 }
 
 /// The registers of a network card, behind either transport.
-type Transport = Either<mmio::Transport, pci::Transport>;
+type Transport = Either<mmio::MmioTransport, pci::PciTransport>;
 
 /// The network card in a slot, if there is one.
 fn in_slot<H: Hal>(slot: &Slot) -> Option<Result<Card<H>, CardError>> {
@@ -97,7 +97,7 @@ fn in_slot<H: Hal>(slot: &Slot) -> Option<Result<Card<H>, CardError>> {
         SlotKind::VirtioMmio => {
             // SAFETY: the tree says that a virtio-mmio slot is there, and translation maps it as device memory. The node
             // asks each slot once.
-            let transport = unsafe { mmio::Transport::new(registers) }.ok()?;
+            let transport = unsafe { mmio::MmioTransport::new(registers) }.ok()?;
             (transport.device_id() == NETWORK_CARD).then(|| virtio(Either::First(transport)))
         }
         SlotKind::Gem { coherent, mtu } => {
@@ -106,7 +106,7 @@ fn in_slot<H: Hal>(slot: &Slot) -> Option<Result<Card<H>, CardError>> {
             // SAFETY: the tree says that a GEM is there, and translation maps it as device memory. The node asks each slot
             // once.
             let bus = unsafe { gem::Mmio::new(registers) };
-            let card = Gem::new(bus, gem::Setup { mtu, coherent, memory_end });
+            let card = Gem::new(bus, gem::GemSetup { mtu, coherent, memory_end });
             Some(card.map(Either::Second).map_err(CardError::Gem))
         }
     }
@@ -119,7 +119,7 @@ impl Behind {
         let space = unsafe { Ecam::new(registers(host.configuration)?) };
         let base = registers(host.window)?;
         let window = Window { base, on_bus: host.on_bus, bytes: host.window.bytes as u32 };
-        Some(Self { bus: Bus::new(space, window), host, devices: 0..DEVICES })
+        Some(Self { bus: PciBus::new(space, window), host, devices: 0..DEVICES })
     }
 
     /// The next network card, and where its interrupt goes.
@@ -127,6 +127,6 @@ impl Behind {
         let Self { bus, host, devices } = self;
         let device = devices.find(|&device| bus.id(device).is_some_and(pci::is_network_card))?;
         let interrupt = bus.pin(device).and_then(|pin| host.interrupts.find(device, pin));
-        Some((pci::Transport::new(bus, device).map(Either::Second), interrupt))
+        Some((pci::PciTransport::new(bus, device).map(Either::Second), interrupt))
     }
 }

@@ -42,8 +42,8 @@ impl Registers {
     }
 }
 
-fn open(bus: &mut Bus<FakeSpace>) -> Result<(Transport, Registers), VirtioError> {
-    let transport = Transport::new(bus, 0)?;
+fn open(bus: &mut PciBus<FakeSpace>) -> Result<(PciTransport, Registers), VirtioError> {
+    let transport = PciTransport::new(bus, 0)?;
     let base = transport.common.as_ptr().as_raw_ptr().cast::<u8>();
     Ok((transport, Registers(base.as_ptr())))
 }
@@ -117,7 +117,7 @@ fn r5_a_device_over_pci_that_lacks_a_part_is_refused() {
         assert_eq!(refused(&parts), VirtioError::NoPart(kind));
     }
     let other = FakeDevice::new(0x8086, 0x10d3);
-    let transport = Transport::new(&mut bus(std::vec![other.with_bar(0, 0x1000, 0)], 1 << 16), 0);
+    let transport = PciTransport::new(&mut bus(std::vec![other.with_bar(0, 0x1000, 0)], 1 << 16), 0);
     assert!(matches!(transport, Err(VirtioError::NoPart(1))));
     assert!(is_network_card((VENDOR, TRANSITIONAL_NETWORK)) && is_network_card((VENDOR, MODERN + 1)));
     assert!(!is_network_card((VENDOR, MODERN + 2)) && !is_network_card((0x8086, MODERN + 1)));
