@@ -8,6 +8,8 @@
 //! Their table is no [`SlotTable`](rings::slot_table::SlotTable): a place is kept for one before it is there, and while its
 //! callback runs; its number is part of what goes over the wire, with the order of arrivals in the place of a generation.
 
+mod landing;
+
 use crate::acks::bit_of;
 use crate::collective::engine::PULLS;
 use crate::device::{Full, OPERATIONS, Path, Port, REQUESTS};
@@ -20,6 +22,7 @@ use crate::receive::Partial;
 use crate::region::{RegionId, RemoteData};
 use crate::transport::Queued;
 use heapless::Vec;
+pub(crate) use landing::{Landing, Piece};
 use rings::buffer::Buffer;
 use rings::shared::Shared;
 
@@ -75,70 +78,6 @@ pub(crate) struct ReceiveRequest<A: 'static> {
     pub(crate) stage: Stage<A>,
 }
 
-/// Memory that a piece lands in.
-pub(crate) struct Landing {
-    /// There but while the piece is put in its place.
-    memory: Option<Shared>,
-    piece: Option<Piece>,
-}
-
-/// A piece of a message, from its get to its place.
-pub(crate) struct Piece {
-    /// The receive request that it is of.
-    pub(crate) of: u8,
-    /// Where it comes from.
-    pub(crate) path: Path,
-    /// Of gets of pieces: those of one message are put in their places in this order.
-    pub(crate) order: u64,
-    pub(crate) len: u32,
-    /// How its get ended.
-    pub(crate) ended: Option<Result<(), OperationError>>,
-}
-
-impl Landing {
-    /// For pieces of at most as many bytes as there are of memory.
-    pub(crate) fn new(memory: Option<Shared>) -> Self {
-        Self { memory, piece: None }
-    }
-
-    /// Its memory, if no piece is to land there.
-    fn free(&self) -> Option<&Shared> {
-        self.memory.as_ref().filter(|_| self.piece.is_none())
-    }
-
-    /// A piece is to land there.
-    fn expect(&mut self, piece: Piece) {
-        self.piece = Some(piece);
-    }
-
-    /// The piece that is to land there, or has.
-    fn piece(&self) -> Option<&Piece> {
-        self.piece.as_ref()
-    }
-
-    /// The get of its piece has ended.
-    fn end(&mut self, result: Result<(), OperationError>) {
-        if let Some(piece) = &mut self.piece {
-            piece.ended = Some(result);
-        }
-    }
-
-    /// Takes a piece whose get has ended out, if nobody writes the memory any more.
-    fn take(&mut self) -> Option<(Piece, Buffer)> {
-        let has_ended = |piece: &Piece| piece.ended.is_some();
-        if !self.piece.as_ref().is_some_and(has_ended) {
-            return None;
-        }
-        match self.memory.take()?.reclaim() {
-            Ok(buffer) => Some((self.piece.take()?, buffer)),
-            Err(memory) => {
-                self.memory = Some(memory);
-                None
-            }
-        }
-    }
-}
-
 /// Receive requests that an origin may begin which has so many of its own, while so many places are free.
 pub(crate) fn share(free: usize, own: usize) -> usize {
     free.min(MOST_OF_ONE).saturating_sub(own)
@@ -185,9 +124,8 @@ impl<A: 'static> ReceiveRequests<A> {
 
     /// The landing of the first of a receive request's pieces that are under way.
     fn first_landing(&mut self, of: u8) -> Option<&mut Landing> {
-        let pieces =
-            self.landings.iter_mut().filter(|landing| landing.piece.as_ref().is_some_and(|it| it.of == of));
-        pieces.min_by_key(|landing| landing.piece.as_ref().map(|piece| piece.order))
+        let pieces = self.landings.iter_mut().filter(|landing| landing.piece().is_some_and(|it| it.of == of));
+        pieces.min_by_key(|landing| landing.piece().map(|piece| piece.order))
     }
 
     /// Takes the first of a receive request's pieces that are under way out of its landing, if it has landed.
@@ -204,8 +142,8 @@ impl<A: 'static> ReceiveRequests<A> {
 
     /// Gives the memory of a piece back.
     pub(crate) fn free_landing(&mut self, memory: Buffer) {
-        if let Some(landing) = self.landings.iter_mut().find(|landing| landing.memory.is_none()) {
-            landing.memory = Some(memory.share());
+        if let Some(landing) = self.landings.iter_mut().find(|landing| landing.is_out()) {
+            landing.refill(memory);
         }
     }
 
