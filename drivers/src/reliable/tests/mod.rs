@@ -10,6 +10,7 @@ mod flood;
 mod handshake;
 mod hostile;
 mod kicks;
+mod nodes;
 mod parts;
 mod random;
 mod recycling;

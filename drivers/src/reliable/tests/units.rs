@@ -7,14 +7,14 @@ use crate::adapter::FABRIC;
 use crate::platform::Platform;
 use crate::reliable::{LINK_BYTES, Reliable};
 use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, TorusAdapter, mac};
-use crate::unit::tests::shared;
+use crate::unit::tests::{endpoint, envelope, pattern, shared};
 use crate::unit::{MessageUnit, NodePort, Setup, Sharing};
 use crate::virtio::VirtioNet;
 use crate::virtio::fake::FakeCard;
 use pami::device::{
     Arrival, Gone, Liveness, Path, Port, Receiving, RemoteMemory, Sending, Sleeping, Unreachable,
 };
-use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::endpoint::{ClientId, Endpoint};
 use pami::mapping::{MapOrder, TaskMap};
 use pami::packet::{Envelope, Header, Kind, Packet};
 use pami::region::{Memory as Reachable, Rights};
@@ -64,18 +64,6 @@ fn units(seed: u64, faults: Faults) -> (Wire, [&'static Unit; 2]) {
         MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 1, agent: None }).unwrap()
     });
     (wire, units)
-}
-
-fn endpoint(task: u32, context: u8) -> Endpoint {
-    Endpoint::from_parts(ClientId(0), task, ContextOffset(context))
-}
-
-fn envelope(origin: Endpoint, target: Endpoint, message: u32) -> Envelope {
-    Envelope { kind: Kind::EagerNext, dispatch: 7, origin, target, message, offset: 0, total: 1 << 20 }
-}
-
-fn pattern(message: u32, len: usize) -> Vec<u8> {
-    (0..len).map(|i| (message as usize * 31 + i * 7) as u8).collect()
 }
 
 /// Both ends of one context, which sends and receives numbered messages.

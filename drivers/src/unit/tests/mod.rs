@@ -57,16 +57,16 @@ fn units_of<const TEST: usize>(
         .collect()
 }
 
-fn endpoint(task: u32, context: u8) -> Endpoint {
+pub(crate) fn endpoint(task: u32, context: u8) -> Endpoint {
     Endpoint::from_parts(ClientId(0), task, ContextOffset(context))
 }
 
-fn envelope(origin: Endpoint, target: Endpoint, message: u32) -> Envelope {
+pub(crate) fn envelope(origin: Endpoint, target: Endpoint, message: u32) -> Envelope {
     Envelope { kind: Kind::EagerNext, dispatch: 7, origin, target, message, offset: 0, total: 1 << 20 }
 }
 
 /// Bytes that tell message and place.
-fn pattern(message: u32, len: usize) -> Vec<u8> {
+pub(crate) fn pattern(message: u32, len: usize) -> Vec<u8> {
     (0..len).map(|i| (message as usize * 31 + i * 7) as u8).collect()
 }
 

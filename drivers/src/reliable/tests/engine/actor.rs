@@ -1,6 +1,6 @@
 //! One context: what it is to send, what it waits for, and how it checks what comes.
 
-use super::world::{Port, place_of};
+use crate::reliable::tests::nodes::{Port, place_of};
 use crate::unit::tests::bytes;
 use pami::device::{Arrival, Completed, Full, Path, REQUESTS, Receiving, Sending};
 use pami::endpoint::Endpoint;

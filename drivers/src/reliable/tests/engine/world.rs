@@ -2,39 +2,28 @@
 
 use super::actor::{Actor, Expected, Push, UNTOUCHED, content, name};
 use super::faults;
-use crate::reliable::Reliable;
 use crate::reliable::tests::dice::Dice;
-use crate::reliable::tests::units::Hart;
-use crate::reliable::tests::wire::{Faults, Lossy, Memory as Buffers, Wire};
+use crate::reliable::tests::nodes::{
+    ACTORS, CONTEXTS, LIMIT_NS, NODES, Port, Unit, endpoint, mended, units, wait_for_wire,
+};
+use crate::reliable::tests::wire::Wire;
 use crate::reliable::tests::{elapse, now};
+use crate::unit::Sharing;
 use crate::unit::tests::{bytes, shared};
-use crate::unit::{MessageUnit, NodePort, Setup, Sharing};
 use pami::device::Port as _;
 use pami::device::RemoteMemory;
-use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::endpoint::ClientId;
 use pami::layout::Segment;
-use pami::mapping::{MapOrder, TaskMap};
 use pami::packet::Kind;
 use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::shared::{Shared, Update, Width};
-use std::boxed::Box;
 use std::collections::BTreeSet;
 use std::vec::Vec;
 use zerocopy::IntoBytes;
 
-pub type Unit = MessageUnit<Hart, Reliable<Lossy, Hart>>;
-pub type Port = NodePort<Hart, Reliable<Lossy, Hart>>;
-
-const NODES: usize = 3;
-const CONTEXTS: usize = 2;
-const ACTORS: usize = NODES * CONTEXTS;
-const MTU: usize = 300;
-const BUFFERS: usize = 64;
 /// Bytes of each context's share of a board, and of what can only be read.
 const STRIPE: usize = 512;
 const SOURCE: usize = 6000;
-/// No run may take longer, in virtual time.
-const LIMIT_NS: u64 = 600_000_000_000;
 
 /// What a node lets the others reach.
 struct Exposed {
@@ -61,16 +50,6 @@ pub struct World {
     mended: u64,
 }
 
-fn endpoint(actor: usize) -> Endpoint {
-    let context = ContextOffset((actor % CONTEXTS) as u8);
-    Endpoint::from_parts(ClientId(0), (actor / CONTEXTS) as u32, context)
-}
-
-/// The number of a context among all.
-pub fn place_of(endpoint: Endpoint) -> usize {
-    endpoint.task() as usize * CONTEXTS + usize::from(endpoint.context().0)
-}
-
 fn expose(port: &mut Port, node: usize) -> Exposed {
     let mut region = |bytes: &[u8], rights| {
         let memory = shared(bytes);
@@ -93,26 +72,7 @@ fn expose(port: &mut Port, node: usize) -> Exposed {
 
 impl World {
     pub fn new() -> Self {
-        crate::reliable::tests::NOW.set(0);
-        let wire = Wire::new(NODES, 0, Faults::NONE);
-        let memory = Box::leak(Box::new(Buffers::new()));
-        let map = TaskMap::new(NODES as u32, 1, MapOrder::NodesFirst).unwrap();
-        let units: Vec<&'static Unit> = (0..NODES as u32)
-            .map(|node| {
-                let device = Lossy::new(&wire, memory, node, MTU, BUFFERS);
-                // However bad the wire, nobody is to be given up.
-                let adapter = Reliable::new(device, node, NODES as u32);
-                let setup = Setup {
-                    adapter: Some(adapter),
-                    node,
-                    map,
-                    contexts: CONTEXTS as u8,
-                    harts: 1,
-                    agent: None,
-                };
-                MessageUnit::start(setup).unwrap()
-            })
-            .collect();
+        let (wire, units) = units();
         let mut actors: Vec<Actor> = (0..ACTORS)
             .map(|actor| {
                 let (node, context) = (actor / CONTEXTS, (actor % CONTEXTS) as u8);
@@ -146,13 +106,12 @@ impl World {
             if moved || dice.per_mille(500) {
                 elapse(1_000 + dice.below(20_000));
             } else {
-                let next = self.wire.network().next_arrival().unwrap_or(u64::MAX);
-                elapse(next.saturating_sub(now()).clamp(1_000, 500_000));
+                wait_for_wire(&self.wire);
             }
         }
         self.check();
         let before = self.mended;
-        self.mended = self.mended_so_far();
+        self.mended = mended(&self.units);
         self.mended - before
     }
 
@@ -200,11 +159,6 @@ impl World {
             let statistics = unit.statistics();
             assert_eq!(statistics.dropped.total(), 0, "{statistics:?}");
         }
-    }
-
-    fn mended_so_far(&self) -> u64 {
-        let reliability = self.units.iter().map(|unit| unit.statistics().reliability);
-        reliability.map(|counts| counts.retransmitted + counts.duplicates + counts.corrupt).sum()
     }
 
     /// Has a context do something to a node, which may be its own.

@@ -8,8 +8,8 @@ mod node;
 mod orders;
 mod world;
 
+use super::nodes::{ACTORS, CONTEXTS, NODES, endpoint, place_of};
 use super::seeds;
-use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::{ClientBuilder, Pools};
 use std::boxed::Box;
 use world::{Trouble, World};
@@ -17,9 +17,6 @@ use world::{Trouble, World};
 const SEEDS: u64 = 10_000;
 /// Seeds that the same nodes go through one after the other: message units are never freed.
 const BATCH: u64 = 500;
-const NODES: usize = 3;
-const CONTEXTS: usize = 2;
-const ACTORS: usize = NODES * CONTEXTS;
 /// Most bytes of a message.
 const MOST: usize = 1500;
 /// From here on messages to other nodes go by rendezvous.
@@ -28,16 +25,6 @@ const UNEXPECTED: usize = 3;
 
 fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
-}
-
-fn endpoint(actor: usize) -> Endpoint {
-    let context = ContextOffset((actor % CONTEXTS) as u8);
-    Endpoint::from_parts(ClientId(0), (actor / CONTEXTS) as u32, context)
-}
-
-/// The number of a context among all.
-fn place_of(endpoint: Endpoint) -> usize {
-    endpoint.task() as usize * CONTEXTS + usize::from(endpoint.context().0)
 }
 
 #[test]

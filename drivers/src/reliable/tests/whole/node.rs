@@ -1,16 +1,11 @@
 //! One task's node: ports of a message unit over a bad wire.
 
-use crate::reliable::Reliable;
-use crate::reliable::tests::units::Hart;
-use crate::reliable::tests::wire::Lossy;
-use crate::unit::{MessageUnit, NodePort, OpenError, Sharing as Fifos};
+pub use crate::reliable::tests::nodes::{Port, Unit};
+use crate::unit::{OpenError, Sharing as Fifos};
 use pami::client::{ClientError, Node, Sharing};
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::topology::{TorusCoord, TorusShape};
 use std::boxed::Box;
-
-pub type Unit = MessageUnit<Hart, Reliable<Lossy, Hart>>;
-pub type Port = NodePort<Hart, Reliable<Lossy, Hart>>;
 
 pub struct TestNode {
     pub unit: &'static Unit,

@@ -3,24 +3,17 @@
 use super::book::Book;
 use super::node::{Port, TestNode, Unit};
 use super::{ACTORS, CONTEXTS, NODES, SWITCH, UNEXPECTED, leak};
-use crate::reliable::Reliable;
 use crate::reliable::tests::dice::Dice;
+use crate::reliable::tests::nodes::{LIMIT_NS, mended, units, wait_for_wire};
 use crate::reliable::tests::random::faults;
-use crate::reliable::tests::wire::{Faults, Lossy, Memory, Wire};
+use crate::reliable::tests::wire::Wire;
 use crate::reliable::tests::{elapse, now};
-use crate::unit::{MessageUnit, Setup};
 use pami::client::Sharing;
 use pami::device::Gone;
-use pami::mapping::{MapOrder, TaskMap};
 use pami::packet::DEFERRING;
 use pami::{Active, Client, ClientBuilder, Context, Message, Pools, Receive, Region, Rights, Shared};
-use std::boxed::Box;
 use std::vec::Vec;
 
-const MTU: usize = 300;
-const BUFFERS: usize = 64;
-/// No run may take longer, in virtual time.
-const LIMIT_NS: u64 = 600_000_000_000;
 /// How long after a node's death the network tells.
 const NOTICE_NS: u64 = 50_000_000;
 /// A region is a word to count with, then bytes that never change, then a stripe for each context to put into.
@@ -76,10 +69,7 @@ impl World {
 
     /// With these pools of each context.
     pub fn with(trouble: Trouble, pools: Pools) -> Self {
-        crate::reliable::tests::NOW.set(0);
-        let wire = Wire::new(NODES, 0, Faults::NONE);
-        let memory = Box::leak(Box::new(Memory::new()));
-        let map = TaskMap::new(NODES as u32, 1, MapOrder::NodesFirst).unwrap();
+        let (wire, units) = units();
         let book = Book::new(NODES);
         book.notes().hostile = (trouble == Trouble::Garbage).then_some(NODES as u32 - 1);
         let later =
@@ -88,14 +78,6 @@ impl World {
             // Only a hostile origin sends here what may be wanted later.
             book.handle(active, message).unwrap_or(Receive::Done)
         });
-        let units: Vec<&'static Unit> = (0..NODES as u32)
-            .map(|node| {
-                let device = Lossy::new(&wire, memory, node, MTU, BUFFERS);
-                let adapter = Some(Reliable::new(device, node, NODES as u32));
-                let contexts = CONTEXTS as u8;
-                MessageUnit::start(Setup { adapter, node, map, contexts, harts: 1, agent: None }).unwrap()
-            })
-            .collect();
         let (mut clients, mut contexts, mut regions) = (Vec::new(), Vec::new(), Vec::new());
         for (task, unit) in (0..).zip(&units) {
             let node = leak(TestNode { unit, task, tasks: NODES as u32, contexts: CONTEXTS as u8 });
@@ -171,8 +153,7 @@ impl World {
             } else if moved || dice.per_mille(400) {
                 elapse(1_000 + dice.below(50_000));
             } else {
-                let next = self.wire.network().next_arrival().unwrap_or(u64::MAX);
-                elapse(next.saturating_sub(now()).clamp(1_000, 500_000));
+                wait_for_wire(&self.wire);
             }
         }
         self.check();
@@ -180,8 +161,7 @@ impl World {
             self.close();
         }
         let before = self.mended;
-        let counts = self.units.iter().map(|unit| unit.statistics().reliability);
-        self.mended = counts.map(|counts| counts.retransmitted + counts.duplicates + counts.corrupt).sum();
+        self.mended = mended(&self.units);
         self.mended - before
     }
 
