@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
+use dtoolkit::{fdt::Fdt, model::DeviceTree};
 
 use crate::arch::Arch;
 
@@ -22,6 +23,9 @@ pub enum Board {
     /// SiFive's HiFive Unleashed (riscv64): a monitor core and four others, PLIC, SiFive's UART, a GEM,
     /// OpenSBI.
     SifiveU,
+    /// Xilinx Zynq UltraScale+ (aarch64): four cores, memory at address 0, GICv2, Cadence's UART, four GEMs of which two are used; its
+    /// emulation makes no device tree.
+    Zcu102,
 }
 
 /// The network cards that a board's emulation gives a node.
@@ -37,7 +41,8 @@ pub enum Cards {
 
 impl Board {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Virt, Self::VirtPci, Self::VirtAia, Self::Versal, Self::SifiveU];
+    pub const ALL: [Self; 6] =
+        [Self::Virt, Self::VirtPci, Self::VirtAia, Self::Versal, Self::SifiveU, Self::Zcu102];
 
     /// The name used on the command line.
     pub fn name(self) -> &'static str {
@@ -47,6 +52,7 @@ impl Board {
             Self::VirtAia => "virt-aia",
             Self::Versal => "versal",
             Self::SifiveU => "sifive-u",
+            Self::Zcu102 => "zcu102",
         }
     }
 
@@ -54,7 +60,7 @@ impl Board {
     pub fn archs(self) -> &'static [Arch] {
         match self {
             Self::Virt | Self::VirtPci => &Arch::ALL,
-            Self::Versal => &[Arch::Aarch64],
+            Self::Versal | Self::Zcu102 => &[Arch::Aarch64],
             Self::VirtAia | Self::SifiveU => &[Arch::Riscv64],
         }
     }
@@ -84,6 +90,10 @@ impl Board {
             (Self::SifiveU, _) => {
                 &["-machine", "sifive_u", "-bios", "default", "-semihosting-config", SEMIHOSTING]
             }
+            // Entered at EL2, as on silicon.
+            (Self::Zcu102, _) => {
+                &["-machine", "xlnx-zcu102,virtualization=on", "-semihosting-config", SEMIHOSTING]
+            }
         }
     }
 
@@ -92,14 +102,14 @@ impl Board {
         match self {
             Self::Virt | Self::VirtPci | Self::VirtAia => 1..=8,
             Self::Versal => 2..=2,
-            Self::SifiveU => 1..=4,
+            Self::SifiveU | Self::Zcu102 => 1..=4,
         }
     }
 
     /// How many cores the emulator is to make for a node of `harts` harts: some are not for a kernel.
     pub fn cores(self, harts: u8) -> u8 {
         match self {
-            Self::Virt | Self::VirtPci | Self::VirtAia => harts,
+            Self::Virt | Self::VirtPci | Self::VirtAia | Self::Zcu102 => harts,
             // Two Cortex-R5 beside.
             Self::Versal => harts + 2,
             // The monitor core.
@@ -111,7 +121,7 @@ impl Board {
     pub fn flat_at(self) -> Option<u64> {
         match self {
             // An ELF would be entered at EL3, without a tree.
-            Self::Versal => Some(0x20_0000),
+            Self::Versal | Self::Zcu102 => Some(0x20_0000),
             Self::Virt | Self::VirtPci | Self::VirtAia | Self::SifiveU => None,
         }
     }
@@ -121,9 +131,19 @@ impl Board {
         match self {
             Self::Virt | Self::VirtAia => Cards::Virtio,
             Self::VirtPci => Cards::VirtioPci,
-            Self::Versal => Cards::OnBoard(2),
+            Self::Versal | Self::Zcu102 => Cards::OnBoard(2),
             Self::SifiveU => Cards::OnBoard(1),
         }
+    }
+
+    /// The device tree of a node of `harts` harts, if the emulator makes none.
+    pub fn tree(self, harts: u8) -> Option<Vec<u8>> {
+        const ZCU102: &[u8] = include_bytes!("../../kernel/src/devicetree/trees/aarch64-zcu102.dtb");
+        let tree = Fdt::new(ZCU102).ok().filter(|_| self == Self::Zcu102)?;
+        let mut tree = DeviceTree::from_fdt(&tree);
+        let cpus = tree.root.child_mut("cpus")?;
+        (harts..*self.harts().end()).for_each(|cpu| _ = cpus.remove_child(&format!("cpu@{cpu}")));
+        Some(tree.to_dtb())
     }
 
     /// Whether a node has a card for the collective (tree) network beside that for the torus.
@@ -146,6 +166,7 @@ impl Board {
             Self::SifiveU => {
                 ["1 to 4", "SiFive UART; PLIC; GEM", "HiFive Unleashed", "QEMU 7.2; not on silicon"]
             }
+            Self::Zcu102 => ["1 to 4", "Cadence UART; GICv2; GEM", "ZCU102", "QEMU 7.2; not on silicon"],
         }
     }
 
@@ -198,5 +219,17 @@ mod tests {
             assert!(board.archs().iter().all(|arch| line.contains(arch.name())), "{line}");
         }
         assert_eq!(list.lines().count(), Board::ALL.len() + 1);
+    }
+
+    #[test]
+    fn b6_a_tree_that_the_emulator_does_not_make_has_the_harts_of_the_node() {
+        use dtoolkit::Node as _;
+        assert!(Board::ALL.iter().all(|board| board.tree(2).is_some() == (*board == Board::Zcu102)));
+        for harts in Board::Zcu102.harts() {
+            let tree = Board::Zcu102.tree(harts).unwrap();
+            let tree = Fdt::new(&tree).unwrap();
+            let names: Vec<_> = tree.find_node("/cpus").unwrap().children().map(|cpu| cpu.name()).collect();
+            assert_eq!(names, ["cpu@0", "cpu@1", "cpu@2", "cpu@3"][..harts.into()]);
+        }
     }
 }

@@ -40,6 +40,8 @@ pub struct Machine {
     pub board: Board,
     /// The firmware, as the board's emulation takes it, if the emulator is a real one.
     pub image: Option<PathBuf>,
+    /// The device tree, if the emulator makes none.
+    pub tree: Option<PathBuf>,
     /// The ELF file that it was made of, or is.
     pub elf: Option<PathBuf>,
     /// Number of harts.
@@ -145,6 +147,9 @@ pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
     }
     if let Some(image) = &machine.image {
         add("-kernel", image.display().to_string());
+    }
+    if let Some(tree) = &machine.tree {
+        add("-dtb", tree.display().to_string());
     }
     add("-append", place.bootargs.clone());
     if let Some(port) = place.gdb {
@@ -328,6 +333,7 @@ mod tests {
             arch: Arch::Riscv64,
             board: Board::Virt,
             image: None,
+            tree: None,
             elf: None,
             harts,
             topology: None,

@@ -63,11 +63,16 @@ impl Run {
         }
         room::check(shape.nodes(), self.memory)?;
         let plan = Plan::new(&self, shape)?;
-        let machine = self.machine(harts, topology)?;
+        let mut machine = self.machine(harts, topology)?;
         let firmware =
             machine.elf.as_deref().map(|elf| Firmware::load(elf, self.board.flat_at())).transpose()?;
         let _permit = permits::Permit::wait(shape.nodes() as usize * usize::from(harts));
         let folder = Folder::create(self.logs.as_deref())?;
+        if let Some(tree) = self.board.tree(harts) {
+            let path = folder.path().join("tree.dtb");
+            std::fs::write(&path, tree).with_context(|| format!("cannot write {}", path.display()))?;
+            machine.tree = Some(path);
+        }
         let sockets = short_folder()?;
         let mut config = fabric::Config::new(shape, sockets.path());
         // A test that fails leaves a capture.
@@ -230,6 +235,7 @@ impl Run {
             arch: self.arch,
             board: self.board,
             image: given,
+            tree: None,
             elf: image,
             harts,
             topology: topology.filter(|_| self.board.tree_tells_topology(self.arch)),

@@ -1,8 +1,10 @@
-//! Consoles: PL011, 16550 and SiFive's UART (SPEC B-1, D-10). Output is polled; what comes in interrupts, where that is asked for.
+//! Consoles: PL011, 16550, SiFive's UART and Cadence's (SPEC B-1, D-10). Output is polled; what comes in interrupts, where that is asked for.
 
+mod cadence;
 mod sifive;
 
 use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart};
+use cadence::Cadence;
 use core::ptr::NonNull;
 use safe_mmio::UniqueMmioPointer;
 use sifive::SiFive;
@@ -21,6 +23,8 @@ pub enum Console {
     Ns16550(Uart16550<MmioBackend>),
     /// SiFive's.
     SiFive(SiFive),
+    /// Cadence's.
+    Cadence(Cadence),
 }
 
 /// Why there is no console at an address.
@@ -58,6 +62,15 @@ impl Console {
         Self::SiFive(unsafe { SiFive::new(base) })
     }
 
+    /// Cadence's UART at `base`, left as it is set up.
+    ///
+    /// # Safety
+    /// The registers of such a UART lie at `base`, mapped as device memory, and nobody else uses them meanwhile.
+    pub unsafe fn cadence(base: NonNull<u8>) -> Self {
+        // SAFETY: the caller's promise.
+        Self::Cadence(unsafe { Cadence::new(base) })
+    }
+
     /// Sets the line up: 115200 baud, 8 bits, no parity, with a clock of `clock_hz`.
     ///
     /// # Errors
@@ -73,6 +86,7 @@ impl Console {
                 uart.init(Config { frequency: clock_hz, ..Config::default() }).map_err(|_| NoConsole)
             }
             Self::SiFive(uart) => uart.set_up(BAUD_RATE, clock_hz).then_some(()).ok_or(NoConsole),
+            Self::Cadence(uart) => uart.set_up(BAUD_RATE, clock_hz).then_some(()).ok_or(NoConsole),
         }
     }
 
@@ -89,6 +103,7 @@ impl Console {
             }
             Self::Ns16550(uart) => uart.send_bytes_exact(bytes),
             Self::SiFive(uart) => uart.write(bytes),
+            Self::Cadence(uart) => uart.write(bytes),
         }
     }
 
@@ -106,6 +121,7 @@ impl Console {
                 }
             }
             Self::SiFive(uart) => uart.flush(),
+            Self::Cadence(uart) => uart.flush(),
         }
     }
 }
@@ -126,6 +142,7 @@ impl Receiver {
             Console::Pl011(uart) => uart.set_interrupt_masks(Interrupts::RXI | Interrupts::RTI),
             Console::Ns16550(uart) => uart.enable_interrupts(IER::DATA_READY),
             Console::SiFive(uart) => uart.listen(true),
+            Console::Cadence(uart) => uart.listen(true),
         }
     }
 
@@ -135,6 +152,7 @@ impl Receiver {
             Console::Pl011(uart) => uart.set_interrupt_masks(Interrupts::empty()),
             Console::Ns16550(uart) => uart.disable_interrupts(IER::DATA_READY),
             Console::SiFive(uart) => uart.listen(false),
+            Console::Cadence(uart) => uart.listen(false),
         }
     }
 
@@ -145,6 +163,7 @@ impl Receiver {
             Console::Pl011(uart) => while !matches!(uart.read_word(), Ok(None)) {},
             Console::Ns16550(uart) => while uart.try_receive_byte().is_ok() {},
             Console::SiFive(uart) => uart.drain(),
+            Console::Cadence(uart) => uart.drain(),
         }
     }
 }

@@ -27,6 +27,8 @@ pub(crate) fn console() -> Option<Console> {
         UartKind::Ns16550 { stride } => unsafe { Console::ns16550(base, stride) }.ok(),
         // SAFETY: as above.
         UartKind::SiFive => Some(unsafe { Console::sifive(base) }),
+        // SAFETY: as above.
+        UartKind::Cadence => Some(unsafe { Console::cadence(base) }),
     }
 }
 

@@ -234,6 +234,7 @@ impl Builder {
                 self.uart(at, UartKind::Ns16550 { stride: 1 << shift })?;
             }
             "sifive,uart0" => self.uart(at, UartKind::SiFive)?,
+            "cdns,uart-r1p8" | "cdns,uart-r1p12" | "xlnx,xuartps" => self.uart(at, UartKind::Cadence)?,
             "arm,gic-v3" if self.controller.is_none() => {
                 let [distributor, redistributors, ..] = at.regions()?[..] else {
                     return Err(at.error("a GIC without distributor or redistributors"));
@@ -327,7 +328,7 @@ impl Builder {
             self.note(Err(TreeError::of("no available cpu node for the hart that booted")));
         }
         if self.uart.is_none() {
-            self.note(Err(TreeError::of("no uart: neither arm,pl011 nor ns16550a nor sifive,uart0")));
+            self.note(Err(TreeError::of("no uart: no arm,pl011, ns16550a, sifive,uart0 or cdns,uart-r1p12")));
         }
         self.banks.sort_unstable_by_key(|bank| bank.region.start);
         if !self.banks.iter().any(|bank| bank.region.contains(self.image)) {

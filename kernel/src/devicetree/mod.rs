@@ -65,6 +65,8 @@ pub enum UartKind {
     },
     /// SiFive's.
     SiFive,
+    /// Cadence's.
+    Cadence,
 }
 
 /// The serial line to the host.

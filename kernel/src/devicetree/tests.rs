@@ -1,7 +1,8 @@
-//! The trees of seven boards, one board that no one has, and damaged ones.
+//! The trees of eight boards, one board that no one has, and damaged ones.
 //!
 //! `aarch64-virt`, `aarch64-virt-secure`, `aarch64-versal`, `riscv64-virt`, `riscv64-virt-aia`, `riscv64-virt-aplic` and
 //! `riscv64-sifive_u` are QEMU 7.2's (`dumpdtb`), packed by `dtc`; of two APLICs `riscv64-virt-aia` has kept one.
+//! `aarch64-zcu102` is ours, as its `.dts`.
 
 use super::*;
 use proptest::prelude::*;
@@ -13,8 +14,9 @@ const RISCV: &[u8] = include_bytes!("trees/riscv64-virt.dtb");
 const SIFIVE_U: &[u8] = include_bytes!("trees/riscv64-sifive_u.dtb");
 const AIA: &[u8] = include_bytes!("trees/riscv64-virt-aia.dtb");
 const APLIC: &[u8] = include_bytes!("trees/riscv64-virt-aplic.dtb");
+const ZCU102: &[u8] = include_bytes!("trees/aarch64-zcu102.dtb");
 const ODD: &[u8] = include_bytes!("trees/odd.dtb");
-const ALL: [&[u8]; 8] = [VIRT, SECURE, VERSAL, RISCV, AIA, APLIC, SIFIVE_U, ODD];
+const ALL: [&[u8]; 9] = [VIRT, SECURE, VERSAL, RISCV, AIA, APLIC, SIFIVE_U, ZCU102, ODD];
 
 fn read(tree: &'static [u8], image: usize, booted: u64) -> Machine {
     Machine::read(sound::open(tree).unwrap(), image, booted)
@@ -178,6 +180,25 @@ fn n3_the_machine_is_what_versal_says() {
     assert_eq!(machine.banks, [Bank { region: region(0, 0x800_0000), domain: None }]);
     // Linked for another place.
     assert!(read(VERSAL, 0x4020_0000, 0).problem.unwrap().what.contains("no memory"));
+}
+
+#[test]
+fn n3_the_machine_is_what_zcu102_says() {
+    let machine = read(ZCU102, 0x20_0000, 3);
+    assert_eq!(machine.problem, None);
+    let Some(Controller::GicV2 { distributor, interface }) = machine.controller else { panic!() };
+    assert_eq!((distributor.start, interface.start), (0xf901_0000, 0xf902_0000));
+    let uart = machine.uart.unwrap();
+    assert_eq!((uart.kind, uart.registers), (UartKind::Cadence, region(0xff00_0000, 0x1000)));
+    // By a clock that the line names.
+    assert_eq!(uart.clock_hz, Some(100_000_000));
+    assert_eq!(uart.interrupt, Some(Interrupt { number: 32 + 21, edge: false }));
+    assert_eq!((machine.timer_interrupt, machine.firmware), (Some(16 + 11), Firmware::PsciSmc));
+    assert_eq!((machine.harts.len(), machine.booted), (4, 3));
+    // The third is disabled.
+    let gem = SlotKind::Gem { coherent: false, mtu: None };
+    let line = |number: u32| Interrupt { number: 32 + number, edge: false };
+    assert_eq!(slots(&machine, 0), [(gem, 0xff0b_0000, line(57)), (gem, 0xff0c_0000, line(59))]);
 }
 
 /// Kind, registers and interrupt of the slots from `first` on.

@@ -92,6 +92,13 @@ fn b6_sifive_u_runs_what_one_node_runs() {
     alone_on(Board::SifiveU, 4);
 }
 
+#[test]
+fn b6_zcu102_runs_what_one_node_runs() {
+    for harts in [1, 4] {
+        alone_on(Board::Zcu102, harts);
+    }
+}
+
 /// One node of `board` with `harts` harts.
 fn alone_on(board: Board, harts: u8) {
     let run = |job: &str| Run::new(job).board(board).torus("1").harts(harts).mode(Mode::Vn).timeout(DEADLINE);
@@ -114,7 +121,9 @@ fn alone_on(board: Board, harts: u8) {
 #[test]
 fn n8_nodes_that_all_wait_take_no_processor_time_on_other_boards() {
     // No other test has these arguments.
-    for (board, harts, seconds) in [(Board::Versal, 2, "13"), (Board::SifiveU, 2, "14")] {
+    for (board, harts, seconds) in
+        [(Board::Versal, 2, "13"), (Board::SifiveU, 2, "14"), (Board::Zcu102, 4, "15")]
+    {
         let run = Run::new("idle").board(board).torus("2").harts(harts).timeout(DEADLINE);
         let (outcome, least) = processor_time(run, &["--seconds", seconds], 0..2);
         expect_clean(&outcome);
@@ -131,6 +140,11 @@ fn b7_versal_conforms() {
 #[test]
 fn b7_sifive_u_conforms() {
     conforms(Board::SifiveU, Arch::Riscv64);
+}
+
+#[test]
+fn b7_zcu102_conforms() {
+    conforms(Board::Zcu102, Arch::Aarch64);
 }
 
 #[test]
