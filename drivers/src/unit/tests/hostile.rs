@@ -203,9 +203,6 @@ fn d9_an_answer_to_memory_that_was_asked_for_too_much_ends_with_a_fault() {
         let envelope =
             Envelope { total, origin: endpoint(0, 0), target: endpoint(1, 0), ..from_one(Kind::Get) };
         a.push_get(1, &envelope, region, Some((&into, 0)), true).unwrap();
-        let completed = ended(&mut a, || {
-            b.progress();
-        });
-        assert_eq!(completed, Completed { message: 7, result: Err(RegionFault::Bounds) });
+        assert_eq!(ended_by(&mut a, &mut b), Completed { message: 7, result: Err(RegionFault::Bounds) });
     }
 }

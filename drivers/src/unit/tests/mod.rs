@@ -120,6 +120,11 @@ fn ended<P: Port>(port: &mut P, mut others: impl FnMut()) -> Completed {
     panic!("nothing ends");
 }
 
+/// The same, and its peer is driven beside it.
+fn ended_by<P: Port, Q: Port>(port: &mut P, peer: &mut Q) -> Completed {
+    ended(port, || _ = peer.progress())
+}
+
 fn torus(node: u32) -> Path {
     Path::Torus(node)
 }

@@ -71,10 +71,7 @@ fn p7_a_put_of_any_length_to_any_place_is_there_when_it_completes() {
                     continue;
                 }
                 push_put(&mut a, node, 9, region, offset as u32, &data);
-                let completed = ended(&mut a, || {
-                    b.progress();
-                });
-                assert_eq!(completed, Completed { message: 9, result: Ok(0) });
+                assert_eq!(ended_by(&mut a, &mut b), Completed { message: 9, result: Ok(0) });
                 expected[offset..offset + len].copy_from_slice(&data);
                 assert_eq!(bytes(&memory), expected);
             }
@@ -97,10 +94,7 @@ fn p7_a_put_of_several_packets_is_answered_once_and_lent_memory_comes_back() {
         let envelope = request(kind, 1, 3, start as u32, 2000);
         a.push_zcopy(torus(1), &envelope, region.as_bytes(), &part).unwrap();
     }
-    let completed = ended(&mut a, || {
-        b.progress();
-    });
-    assert_eq!(completed, Completed { message: 3, result: Ok(0) });
+    assert_eq!(ended_by(&mut a, &mut b), Completed { message: 3, result: Ok(0) });
     assert!(bytes(&memory) == data && a.completed().is_none());
     assert!(lease.reclaim().is_ok());
 }
@@ -117,10 +111,7 @@ fn n8_whoever_lent_what_was_got_is_woken_when_nobody_reads_it_any_more() {
     a.push_get(1, &envelope, region, Some((&into, 0)), true).unwrap();
     owner.arm();
     // The owner's node is driven by another of its contexts.
-    let completed = ended(&mut a, || {
-        other.progress();
-    });
-    assert_eq!(completed.result, Ok(0));
+    assert_eq!(ended_by(&mut a, &mut other).result, Ok(0));
     owner.deregister(region);
     assert!(lease.reclaim().is_ok());
     assert_eq!(owner.bell().ring(), None, "somebody has woken it");
@@ -137,20 +128,14 @@ fn p10_a_put_is_scattered_to_the_segments_that_it_names() {
         a.push_packed(torus(1), &envelope, &header, data.len(), |to| to.copy_from_slice(data)).unwrap();
     };
     put(&mut a, 1, &[segment(60, 4), segment(7, 3), segment(8, 0), segment(9, 1)], &[1, 2, 3, 4, 5, 6, 7, 8]);
-    let result = ended(&mut a, || {
-        b.progress();
-    });
-    assert_eq!(result.result, Ok(0));
+    assert_eq!(ended_by(&mut a, &mut b).result, Ok(0));
     let mut expected = std::vec![0; 64];
     expected[60..].copy_from_slice(&[1, 2, 3, 4]);
     expected[7..10].copy_from_slice(&[5, 6, 8]);
     assert_eq!(bytes(&memory), expected, "where segments overlap the later one stays");
     for outside in [segment(61, 4), segment(u32::MAX, 4), segment(65, 4)] {
         put(&mut a, 2, &[segment(0, 4), outside], &[9; 8]);
-        let result = ended(&mut a, || {
-            b.progress();
-        });
-        assert_eq!(result.result, Err(RegionFault::Bounds));
+        assert_eq!(ended_by(&mut a, &mut b).result, Err(RegionFault::Bounds));
         assert_eq!(bytes(&memory), expected, "nothing of it was written");
     }
 }
@@ -170,10 +155,7 @@ fn p7_a_get_of_any_length_lands_where_it_was_wanted_and_nowhere_else() {
                 let into = shared(&[0xee; 5000]);
                 let envelope = request(Kind::Get, node, 4, offset as u32, len as u32);
                 a.push_get(node, &envelope, region, Some((&into, at as u32)), true).unwrap();
-                let completed = ended(&mut a, || {
-                    b.progress();
-                });
-                assert_eq!(completed, Completed { message: 4, result: Ok(0) });
+                assert_eq!(ended_by(&mut a, &mut b), Completed { message: 4, result: Ok(0) });
                 let mut expected = std::vec![0xee; 5000];
                 expected[at..at + len].copy_from_slice(&content[offset..offset + len]);
                 assert!(bytes(&into) == expected, "{len} bytes from {offset} to {at}");
@@ -196,9 +178,7 @@ fn p10_gets_of_one_number_end_together_with_the_first_fault() {
         get(&mut a, 0, 100, false);
         get(&mut a, if round == 0 { 20 } else { 995 }, 300, false);
         get(&mut a, 40, 200, true);
-        let completed = ended(&mut a, || {
-            b.progress();
-        });
+        let completed = ended_by(&mut a, &mut b);
         let result = if round == 0 { Ok(0) } else { Err(RegionFault::Bounds) };
         assert_eq!(completed, Completed { message: 5, result });
         assert!(a.completed().is_none());
@@ -256,9 +236,7 @@ fn p7_updates_tell_the_old_value_whatever_way_they_come() {
     .enumerate()
     {
         push_rmw(&mut a, 1, message as u32, region, 8, rmw).unwrap();
-        let completed = ended(&mut a, || {
-            b.progress();
-        });
+        let completed = ended_by(&mut a, &mut b);
         let old = [0, 5, 0x15, 1 << 40, 7, 4][message];
         assert_eq!(completed, Completed { message: message as u32, result: Ok(old) });
         count += 1;
@@ -269,10 +247,7 @@ fn p7_updates_tell_the_old_value_whatever_way_they_come() {
     for (offset, fault) in [(16, RegionFault::Bounds), (4, RegionFault::Unaligned), (24, RegionFault::Bounds)]
     {
         push_rmw(&mut a, 1, 99, region, offset, add(1)).unwrap();
-        let completed = ended(&mut a, || {
-            b.progress();
-        });
-        assert_eq!(completed, Completed { message: 99, result: Err(fault) });
+        assert_eq!(ended_by(&mut a, &mut b), Completed { message: 99, result: Err(fault) });
         count += 1;
     }
     assert_eq!(count, 9);
@@ -288,10 +263,7 @@ fn f2_a_get_of_nothing_ends_after_all_that_was_got_before() {
         a.push_get(1, &request(Kind::Get, 1, message, 0, len), of, into, true).unwrap();
     }
     for message in 1..=4 {
-        let completed = ended(&mut a, || {
-            b.progress();
-        });
-        assert_eq!(completed, Completed { message, result: Ok(0) });
+        assert_eq!(ended_by(&mut a, &mut b), Completed { message, result: Ok(0) });
         if message == 2 {
             assert!(bytes(&into) == pattern(1, 60_000));
         }

@@ -136,10 +136,7 @@ fn p8_every_fault_of_a_remote_operation_is_told_to_its_origin() {
     let mut check = |what: &dyn Fn(&mut TestPort<0>, u32), fault| {
         message += 1;
         what(&mut a, message);
-        let completed = ended(&mut a, || {
-            b.progress();
-        });
-        assert_eq!(completed, Completed { message, result: Err(fault) });
+        assert_eq!(ended_by(&mut a, &mut b), Completed { message, result: Err(fault) });
     };
     let get = |region, offset, total| {
         let into = &into;
@@ -173,10 +170,7 @@ fn p8_a_region_is_reached_as_its_own_tasks_only() {
     for (task, result) in [(3, Err(RegionFault::Foreign)), (2, Ok(0))] {
         let envelope = Envelope { target: endpoint(task, 0), ..request(Kind::PutLast, 1, 1, 0, 4) };
         a.push_bcopy(torus(1), &envelope, region.as_bytes(), b"data").unwrap();
-        let completed = ended(&mut a, || {
-            b.progress();
-        });
-        assert_eq!(completed.result, result);
+        assert_eq!(ended_by(&mut a, &mut b).result, result);
         assert_eq!(bytes(&memory).starts_with(b"data"), result.is_ok());
     }
 }
@@ -195,10 +189,7 @@ fn p8_a_put_whose_middle_is_refused_fails_although_its_end_is_not() {
     put(&mut a, Kind::PutLast, 1, 0);
     put(&mut a, Kind::PutLast, 1, 0);
     for (message, result) in [(2, Ok(0)), (1, Err(RegionFault::Bounds)), (1, Ok(0))] {
-        let completed = ended(&mut a, || {
-            b.progress();
-        });
-        assert_eq!(completed, Completed { message, result });
+        assert_eq!(ended_by(&mut a, &mut b), Completed { message, result });
     }
 }
 
@@ -217,10 +208,7 @@ fn p8_a_refused_put_that_nobody_is_told_of_spoils_no_other() {
     // Numbers come again in time.
     for (message, result) in [(2, Ok(0)), (11, Ok(0)), (1, Err(RegionFault::Bounds))] {
         put(&mut a, Kind::PutLast, 0, message, 0);
-        let completed = ended(&mut a, || {
-            b.progress();
-        });
-        assert_eq!(completed, Completed { message, result });
+        assert_eq!(ended_by(&mut a, &mut b), Completed { message, result });
     }
     assert_eq!(statistics(&b).refused, 12);
 }
@@ -237,8 +225,5 @@ fn p8_a_region_that_goes_in_the_middle_of_a_get_ends_it() {
     assert!(began(&into) && a.completed().is_none(), "it is under way");
     b.deregister(region);
     assert!(memory.reclaim().is_ok(), "nobody uses it any more");
-    let completed = ended(&mut a, || {
-        b.progress();
-    });
-    assert_eq!(completed, Completed { message: 1, result: Err(RegionFault::Stale) });
+    assert_eq!(ended_by(&mut a, &mut b), Completed { message: 1, result: Err(RegionFault::Stale) });
 }

@@ -373,10 +373,7 @@ fn r1_answers_to_nodes_that_are_stopped_leave_room_for_those_to_others() {
             ..request(Kind::Get, 0, message, 0, 20_000)
         };
         b.push_get(0, &get, region, Some((&into, 0)), true).unwrap();
-        let completed = ended(&mut b, || {
-            a.progress();
-        });
-        assert_eq!(completed, Completed { message, result: Ok(0) });
+        assert_eq!(ended_by(&mut b, &mut a), Completed { message, result: Ok(0) });
         assert!(bytes(&into) == pattern(3, 20_000));
     }
 }
