@@ -100,7 +100,7 @@ const LOWEST: [u8; 1 << WORDS] = {
 // Aligned so that it is copied in few pieces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(align(16))]
-pub(crate) struct BitSet {
+pub struct BitSet {
     words: [u64; WORDS],
     /// A bit for each word that is not 0.
     used: usize,

@@ -30,17 +30,11 @@ pub mod virtio;
 pub use either::Either;
 pub use platform::Platform;
 pub use tree_network::TreeUnit;
-pub use unit::{OpenError, Setup, Sharing, StartError, Statistics};
+pub use unit::{MessageUnit, NodePort, OpenError, Setup, Sharing, StartError, Statistics};
 pub use virtio::VirtioNet;
 
 /// The torus as nodes use it: a network card, and what mends the losses of the network behind it.
-pub type Torus<P, N = <P as Platform>::Card> = reliable::Reliable<torus::TorusAdapter<N, false>, P>;
-
-/// The message unit, on the torus if nothing else is said.
-pub type MessageUnit<P, A = Torus<P>> = unit::MessageUnit<P, A>;
-
-/// A context's port, likewise.
-pub type NodePort<P, A = Torus<P>> = unit::NodePort<P, A>;
+pub type Torus<P, N> = reliable::Reliable<torus::TorusAdapter<N, false>, P>;
 
 /// About how many bytes of heap a node needs for its message unit and its torus.
 pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> usize {

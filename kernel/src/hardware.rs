@@ -6,7 +6,7 @@
 
 use crate::{arch, board, clock, status, wakeup};
 use core::sync::atomic::AtomicU32;
-use drivers::Platform;
+use drivers::{Either, Platform};
 use spin::Once;
 
 /// This node's hardware, for the drivers.
@@ -15,16 +15,18 @@ pub struct Hardware;
 
 /// A network card of this hardware.
 pub(crate) type Card = board::Card<Hardware>;
-/// The torus adapter of this hardware.
-pub(crate) type Torus = drivers::Torus<Hardware>;
+/// The torus of this hardware: on a card of either kind.
+pub type Torus = Either<OnCard<board::Virtio<Hardware>>, OnCard<drivers::gem::Gem<Hardware>>>;
+/// The torus on a card of this kind.
+type OnCard<N> = drivers::Torus<Hardware, N>;
 /// The message unit on this node's hardware.
-pub type Unit = drivers::MessageUnit<Hardware>;
+pub type Unit = drivers::MessageUnit<Hardware, Torus>;
 /// The network below the message unit, held by hand.
 pub type Bare<'a> = drivers::unit::Bare<'a, Hardware, Torus>;
 /// The collective network's adapter on this node's hardware.
 pub type Tree = drivers::TreeUnit<Hardware>;
 /// One context's port on this node's message unit.
-pub type Port = drivers::NodePort<Hardware>;
+pub type Port = drivers::NodePort<Hardware, Torus>;
 
 static TREE: Once<Tree> = Once::new();
 

@@ -3,7 +3,7 @@
 use crate::arena::Arena;
 use crate::board::Found;
 use crate::devicetree::{Machine, TreeError};
-use crate::hardware::{self, Card, Torus, Tree, Unit};
+use crate::hardware::{self, Card, Hardware, Torus, Tree, Unit};
 use crate::harts::{self, HartWork};
 use crate::layout::{self, Free, PIECES, Region};
 use crate::paging::PAGE;
@@ -15,12 +15,12 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use boot::HARTS;
 use core::fmt;
-use drivers::Setup;
 use drivers::adapter::MOST_MTU;
 use drivers::nic::{Nic, SmallMtu};
 use drivers::reliable::Reliable;
 use drivers::torus::TorusAdapter;
 use drivers::tree_network::TreeAdapter;
+use drivers::{Either, Setup};
 use dtoolkit::fdt::Fdt;
 use pami::affinity::HartPlace;
 use pami::mapping::TaskLocation;
@@ -212,17 +212,23 @@ fn start_tree(cards: &mut Cards, personality: &Personality) {
     hardware::start_tree(Tree::new(adapter)).join();
 }
 
+/// The torus on `card`.
+fn reliable<N: Nic>(card: N, personality: &Personality) -> Result<drivers::Torus<Hardware, N>, SmallMtu> {
+    let (node, nodes) = (personality.node, personality.shape.nodes());
+    let peers = personality.peers.unwrap_or(u32::MAX);
+    let torus = TorusAdapter::new(card, node)?;
+    Ok(Reliable::with_peers(torus, node, nodes, peers).with_life(personality.life))
+}
+
 fn start_unit(
     machine: &'static Machine,
     cards: &mut Cards,
     personality: &Personality,
     division: &Division,
 ) -> &'static Unit {
-    let (node, nodes) = (personality.node, personality.shape.nodes());
-    let adapter: Option<Torus> = cards.next(|card| {
-        let peers = personality.peers.unwrap_or(u32::MAX);
-        let torus = TorusAdapter::new(card, node)?;
-        Ok(Reliable::with_peers(torus, node, nodes, peers).with_life(personality.life))
+    let adapter: Option<Torus> = cards.next(|card| match card {
+        Either::First(virtio) => reliable(virtio, personality).map(Either::First),
+        Either::Second(gem) => reliable(gem, personality).map(Either::Second),
     });
     if adapter.is_none() && personality.shape.nodes() > 1 {
         report::refused(Exit::Machine, "it has no network card, and the torus has other nodes");

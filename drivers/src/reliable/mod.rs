@@ -367,7 +367,7 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn recycle(&mut self, buffer: RxBuffer) {
         let source = buffer.source();
         self.inner.recycle(buffer);
@@ -376,7 +376,7 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn flush(&mut self) {
         if !self.sendable.is_empty() {
             self.send_ready();

@@ -115,7 +115,7 @@ pub(crate) struct Injector {
 }
 
 /// The end of a reception FIFO that packets are taken from.
-pub(crate) struct Reception {
+pub struct Reception {
     pub(crate) arrived: Consumer<Arrived>,
     pub(crate) returned: Producer<RxBuffer>,
     pub(crate) completed: Consumer<Completed>,
@@ -397,7 +397,7 @@ impl Copies {
 }
 
 /// What others reach of a port, and what it leaves here while it is closed.
-pub(crate) struct Station {
+pub struct Station {
     pub(crate) record: &'static FifoRecord,
     /// Whoever has something new for the port rings it.
     pub(crate) bell: Bell,

@@ -26,6 +26,7 @@ mod dead;
 mod descriptor;
 mod engine;
 mod fifo;
+mod network;
 mod outstanding;
 mod parked;
 mod port;
@@ -42,13 +43,14 @@ pub(crate) mod tests;
 pub use descriptor::{INJECTION_ENTRIES, INLINE_BYTES};
 pub use engine::Bare;
 pub use fifo::{Arrived, COPY_SLOTS, SHORT_SLOTS};
+pub use network::Network;
 pub use outstanding::WINDOW;
 pub use port::{NodeArrival, NodePort, NodeWaker};
 pub use regions::REGIONS;
 pub use setup::{OpenError, Setup, Sharing, StartError};
 pub use statistics::{Dropped, Statistics};
 
-use crate::adapter::{Adapter, RX_BUFFERS, ReliableAdapter, Watch};
+use crate::adapter::{RX_BUFFERS, Watch};
 use crate::bits::{Doorbells, LIMIT as MOST_PORTS};
 use crate::calls::Calls;
 use crate::platform::Platform;
@@ -56,12 +58,11 @@ use crate::ranks::MOST_NODES;
 use crate::shm::Shm;
 use crate::state::{self, FifoRecord};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use dead::Dead;
-use engine::{Engine, Lane};
 use fifo::Station;
+use network::{Held, Ran};
 use outstanding::Outstanding;
 use pami::device::{Gone, REQUESTS};
 use pami::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint};
@@ -70,9 +71,7 @@ use pami::packet::{Envelope, Kind};
 use regions::Regions;
 use responder::{ANSWER_SLOTS, Responder};
 use rings::bell::Bell;
-use running::Ran;
-use slots::{CopySlots, SHORT_BYTES};
-use spin::Mutex;
+use slots::SHORT_BYTES;
 use statistics::Counters;
 
 /// Largest packet payload of a node without an adapter, in bytes.
@@ -85,20 +84,20 @@ const DRAIN_NS: u64 = 1_000_000;
 const AGENT_POLLS: usize = 256;
 
 /// The node's message unit.
-pub struct MessageUnit<P: Platform, A: ReliableAdapter> {
+pub struct MessageUnit<P: Platform, N: Network> {
     node: u32,
     map: TaskMap,
     contexts: u8,
     agent: Option<usize>,
     mtu: usize,
-    interrupt: Option<A::Interrupt>,
+    interrupt: Option<N::Interrupt>,
     /// Where to see that the device has news.
     watch: Option<Watch>,
     /// What the device had sent before the last round, and when the next is due without news; 0 at once.
     sent_seen: AtomicU16,
     due: AtomicU64,
     /// The token.
-    engine: Option<Mutex<Engine<A>>>,
+    engine: Option<N::Engine>,
     stations: Box<[Station]>,
     shm: Shm,
     regions: Regions,
@@ -122,12 +121,12 @@ pub struct MessageUnit<P: Platform, A: ReliableAdapter> {
     platform: PhantomData<fn() -> P>,
 }
 
-impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
+impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// Starts the node's message unit; [`heap_bytes`] says how much it allocates.
     ///
     /// # Errors
     /// What in `setup` cannot be.
-    pub fn start(setup: Setup<A>) -> Result<&'static Self, StartError> {
+    pub fn start(setup: Setup<N>) -> Result<&'static Self, StartError> {
         let Setup { adapter, node, map, contexts, harts, agent } = setup;
         let tasks = map.tasks_per_node();
         if map.task(TaskLocation { node, local: 0 }).is_none() {
@@ -140,7 +139,7 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
         if let Some(hart) = agent.filter(|&agent| agent >= harts).or((harts > 32).then_some(harts)) {
             return Err(StartError::NoSuchHart(hart));
         }
-        let mtu = adapter.as_ref().map_or(LOCAL_MTU, Adapter::mtu);
+        let mtu = adapter.as_ref().map_or(LOCAL_MTU, Network::mtu);
         let shm = Shm::new(wanted, pairs(wanted), mtu).map_err(|_| StartError::Mtu(mtu))?;
 
         let records = (0..wanted).map(|port| {
@@ -149,14 +148,14 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
         });
         let records = state::publish(records.collect());
         let stations: Box<[_]> = records.iter().map(Station::new).collect();
-        let interrupt = adapter.as_ref().map(Adapter::interrupt);
-        let watch = adapter.as_ref().and_then(Adapter::watch);
+        let interrupt = adapter.as_ref().map(Network::interrupt);
+        let watch = adapter.as_ref().and_then(Network::watch);
         let nodes = map.tasks().div_ceil(tasks);
-        let peers = adapter.as_ref().map_or(0, ReliableAdapter::most_peers).min(nodes as usize);
+        let peers = adapter.as_ref().map_or(0, Network::most_peers).min(nodes as usize);
         if peers > MOST_NODES {
             return Err(StartError::TooManyPeers(peers));
         }
-        let engine = adapter.map(|adapter| Mutex::new(engine(adapter, &stations, mtu, nodes)));
+        let engine = adapter.map(|adapter| adapter.engine(&stations, mtu, nodes));
         Ok(Box::leak(Box::new(Self {
             node,
             map,
@@ -196,7 +195,7 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
         local_task: u32,
         context: u8,
         sharing: Sharing,
-    ) -> Result<NodePort<P, A>, OpenError> {
+    ) -> Result<NodePort<P, N>, OpenError> {
         let port = self.port_number(client, local_task, context).ok_or(OpenError::NoSuchPort)?;
         let task = self
             .map
@@ -382,23 +381,4 @@ pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> u
 /// Rings for pairs of ports that a node has.
 const fn pairs(ports: usize) -> usize {
     if ports * ports < MOST_PAIRS { ports * ports } else { MOST_PAIRS }
-}
-
-/// The engine with one lane per station; the other ends go to the stations.
-fn engine<A: ReliableAdapter>(adapter: A, stations: &[Station], mtu: usize, nodes: u32) -> Engine<A> {
-    let ports = stations.len();
-    let (slots, mut long, mut short) =
-        CopySlots::new((ports * COPY_SLOTS + ANSWER_SLOTS, mtu), ports * SHORT_SLOTS);
-    let lanes: Vec<_> = stations
-        .iter()
-        .map(|station| {
-            let (injector, reception, ends) =
-                fifo::fifos(slots, &mut long, &mut short, RX_BUFFERS, station.record);
-            station.injection.lock().injector = Some(injector);
-            *station.reception.lock() = Some(reception);
-            Lane::new(ends)
-        })
-        .collect();
-    let nodes = (nodes as usize).min(MOST_NODES);
-    Engine::new(adapter, lanes.into_boxed_slice(), slots, long, nodes)
 }

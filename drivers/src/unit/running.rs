@@ -2,13 +2,14 @@
 
 use super::MessageUnit;
 use super::engine::Engine;
+use super::network::{Held, Network, Ran, Token};
 use crate::adapter::{ReliableAdapter, Watch};
 use crate::nic::Acknowledge;
 use crate::platform::Platform;
 use core::sync::atomic::{Ordering, fence};
 use pami::device::Gone;
 use rings::bell::Bell;
-use spin::MutexGuard;
+use spin::Mutex;
 
 /// Rings a port's bell, and wakes its sleeper.
 #[inline]
@@ -18,18 +19,7 @@ pub(super) fn ring<P: Platform>(bell: &Bell) {
     }
 }
 
-/// What came of running the engine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ran {
-    /// Something moved.
-    Moved,
-    /// There is nothing to do until the device has news, a doorbell rings, or the engine is due.
-    Quiet,
-    /// Nothing moved now; or another hart is at it, and may have looked before there was something.
-    NotAllDone,
-}
-
-impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
+impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// Ends the agent's sleep: a doorbell was rung.
     #[cold]
     #[inline(never)]
@@ -71,7 +61,7 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
 
     /// One round of the engine, and what others are to know of when the next is needed. Returns whether anything moved.
     #[inline(always)]
-    fn progress_once(&self, engine: &mut Engine<A>) -> bool {
+    fn progress_once<A: ReliableAdapter>(&self, engine: &mut Engine<A>) -> bool {
         let sent = self.watch.map_or(0, |watch| watch.sent.load(Ordering::Relaxed));
         let moved = engine.progress(self);
         let due = if moved { 0 } else { engine.due() };
@@ -80,15 +70,26 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
         moved
     }
 
-    /// The same, of a hart that is about to sleep.
-    #[inline(never)]
-    fn progress_last(&self, engine: &mut Engine<A>) -> bool {
-        self.progress_once(engine)
+    /// Runs the engine, unless another hart does.
+    #[inline]
+    pub(super) fn progress(&self) -> Ran {
+        self.run(false).0
     }
 
-    /// Runs the engine, unless another hart does.
-    pub(super) fn progress(&self) -> Ran {
-        let Some(engine) = &self.engine else { return Ran::Quiet };
+    /// The same, and as [`progress_of`](Self::progress_of). Apart, as callers would not be inlined with all kinds of engine in them.
+    #[inline(never)]
+    fn run(&self, rests: bool) -> (Ran, u64) {
+        self.engine.as_ref().map_or((Ran::Quiet, u64::MAX), |engine| engine.progress(self, rests))
+    }
+
+    /// The same, in code of this engine's own. A hart that `rests` arms the adapter's interrupts. Returns also when the adapter
+    /// wants to be looked after, at the latest `u64::MAX`.
+    #[inline(never)]
+    pub(super) fn progress_of<A: ReliableAdapter>(
+        &self,
+        engine: &Mutex<Engine<A>>,
+        mut rests: bool,
+    ) -> (Ran, u64) {
         let mut moved = false;
         loop {
             let token = engine.try_lock().or_else(|| {
@@ -97,32 +98,44 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
                 engine.try_lock()
             });
             let Some(mut engine) = token else {
-                return if moved { Ran::Moved } else { Ran::NotAllDone };
+                return (if moved { Ran::Moved } else { Ran::NotAllDone }, u64::MAX);
             };
             let asked =
                 self.arm_asked.load(Ordering::Relaxed) && self.arm_asked.swap(false, Ordering::AcqRel);
             let now = self.progress_once(&mut engine);
             moved |= now;
             let quiet = self.watch.is_some() && self.due.load(Ordering::Relaxed) != 0;
-            // The interrupt that a sleeper armed may be spent on what was just taken.
-            let arm = asked || (now && self.sleeping.load(Ordering::Relaxed) != 0);
-            let more = arm && engine.arm(self);
+            let more = if rests {
+                now || engine.arm_settled(self)
+            } else {
+                // The interrupt that a sleeper armed may be spent on what was just taken.
+                let arm = asked || (now && self.sleeping.load(Ordering::Relaxed) != 0);
+                arm && engine.arm(self)
+            };
             let deadline = engine.deadline();
             self.let_go_now(engine);
-            self.mind(deadline);
+            if !rests {
+                self.mind(deadline);
+            }
             if !more && !self.was_asked() {
-                return match (moved, quiet) {
+                let ran = match (moved, quiet) {
                     (true, _) => Ran::Moved,
                     (false, true) => Ran::Quiet,
                     (false, false) => Ran::NotAllDone,
                 };
+                return (ran, deadline.unwrap_or(u64::MAX));
             }
+            // The caller may never make progress again, and others sleep.
+            (moved, rests) = (true, false);
         }
     }
 
     /// Waits for the token and does `what` with it.
-    pub(super) fn with_engine<R>(&self, what: impl FnOnce(&mut Engine<A>) -> R) -> Option<R> {
-        let mut engine = self.engine.as_ref()?.lock();
+    pub(super) fn with_engine<R>(
+        &self,
+        what: impl FnOnce(&mut <N::Engine as Token>::Held<'_>) -> R,
+    ) -> Option<R> {
+        let mut engine = self.engine.as_ref()?.hold();
         let result = what(&mut engine);
         self.let_go(engine);
         if self.was_asked() {
@@ -134,7 +147,7 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
     /// Gives the token back, then wakes whom the last pass had something for: who wakes up wants the token, and on
     /// a busy host may take this hart's processor for it.
     #[inline(always)]
-    fn let_go_now(&self, mut engine: MutexGuard<'_, Engine<A>>) {
+    fn let_go_now(&self, mut engine: impl Held) {
         let mut wake = engine.take_to_wake();
         drop(engine);
         while let Some(port) = wake.pop() {
@@ -145,7 +158,7 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
 
     /// The same.
     #[inline(never)]
-    fn let_go(&self, engine: MutexGuard<'_, Engine<A>>) {
+    fn let_go(&self, engine: impl Held) {
         self.let_go_now(engine);
     }
 
@@ -202,20 +215,10 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
     /// after, at the latest `u64::MAX`; or leaves all that to the holder of the token, who looks for it after
     /// letting go. `None` if there is work.
     fn nothing_to_do(&self) -> Option<u64> {
-        let Some(engine) = &self.engine else { return Some(u64::MAX) };
         self.arm_asked.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let Some(mut engine) = engine.try_lock() else { return Some(u64::MAX) };
-        self.arm_asked.swap(false, Ordering::AcqRel);
-        let busy = self.progress_last(&mut engine) || engine.arm_settled(self);
-        let deadline = engine.deadline().unwrap_or(u64::MAX);
-        self.let_go(engine);
-        if busy || self.was_asked() {
-            // The caller may never make progress again, and others sleep.
-            self.progress();
-            return None;
-        }
-        Some(deadline)
+        let (ran, deadline) = self.run(true);
+        (ran != Ran::Moved).then_some(deadline)
     }
 
     /// Has a sleeping hart look again if it would sleep past `deadline`: the caller may not run the engine for long.

@@ -14,8 +14,10 @@ use drivers::pci::{DEVICES, Ecam, PciBus, Window};
 use drivers::virtio::{Transport as _, VirtioError, mmio, pci};
 use drivers::{Either, VirtioNet};
 
+/// A card of virtio.
+pub(crate) type Virtio<H> = VirtioNet<H, Transport>;
 /// A network card of any kind that the kernel drives.
-pub(crate) type Card<H> = Either<VirtioNet<H, Transport>, Gem<H>>;
+pub(crate) type Card<H> = Either<Virtio<H>, Gem<H>>;
 /// What serves a card's interrupts.
 pub(crate) type CardInterrupt = Either<Either<mmio::MmioInterrupt, pci::PciInterrupt>, gem::Interrupt>;
 

@@ -16,7 +16,7 @@ mod devices;
 mod exit;
 mod interrupts;
 
-pub(crate) use cards::{Card, CardInterrupt, Cards, Found};
+pub(crate) use cards::{Card, CardInterrupt, Cards, Found, Virtio};
 pub(crate) use devices::{console, receiver};
 pub(crate) use exit::exit;
 pub(crate) use interrupts::{

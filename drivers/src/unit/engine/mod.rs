@@ -6,6 +6,7 @@
 //! (SPEC P-11, R-1).
 
 mod bare;
+mod held;
 mod receiving;
 mod sending;
 
@@ -14,6 +15,7 @@ pub use bare::Bare;
 use super::MessageUnit;
 use super::descriptor::{Body, Descriptor, INJECTION_ENTRIES, Line};
 use super::fifo::{Arrived, Ends};
+use super::network::Network;
 use super::outstanding::Outstanding;
 use super::parked::Parked;
 use super::responder::Responder;
@@ -113,7 +115,7 @@ impl Lane {
 }
 
 /// What the token guards.
-pub(crate) struct Engine<A> {
+pub struct Engine<A> {
     adapter: A,
     lanes: Box<[Lane]>,
     slots: CopySlots,
@@ -172,8 +174,8 @@ impl<A: ReliableAdapter> Engine<A> {
     }
 
     /// One round of everything. Returns whether anything moved.
-    #[inline]
-    pub(crate) fn progress<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
+    #[inline(always)]
+    pub(crate) fn progress<P: Platform, N: Network>(&mut self, unit: &MessageUnit<P, N>) -> bool {
         let starved = !unit.starved.is_empty();
         let mut moved = self.reclaim(unit, starved);
         moved |= self.answer_doorbells(unit);
@@ -197,13 +199,13 @@ impl<A: ReliableAdapter> Engine<A> {
     }
 
     /// Asks the adapter for an interrupt when there is something to do again. Returns whether there is already.
-    pub(crate) fn arm<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
+    pub(crate) fn arm<P: Platform, N: Network>(&mut self, unit: &MessageUnit<P, N>) -> bool {
         let sent = self.lent > 0 || self.has_to_send() || !unit.starved.is_empty();
         self.adapter.arm(sent)
     }
 
     /// As [`arm`](Self::arm), when no hart may run the engine for a while.
-    pub(crate) fn arm_settled<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
+    pub(crate) fn arm_settled<P: Platform, N: Network>(&mut self, unit: &MessageUnit<P, N>) -> bool {
         self.adapter.settle();
         self.arm(unit)
     }
@@ -239,7 +241,7 @@ impl<A: ReliableAdapter> Engine<A> {
         if self.has_room() {
             let header = Header::new(envelope, 0, 0);
             if let Some(refused) = self.transmit_own(None, &header, Body::inline(FABRIC, &[])) {
-                self.retire(refused, false);
+                self.retire_refused(refused, false);
             }
             self.adapter.flush();
         }
@@ -265,7 +267,7 @@ impl<A: ReliableAdapter> Engine<A> {
 
     /// Notes which ports have packets to send, and gives the adapter the buffers that ports gave back.
     #[inline]
-    fn answer_doorbells<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
+    fn answer_doorbells<P: Platform, N: Network>(&mut self, unit: &MessageUnit<P, N>) -> bool {
         let mut moved = false;
         unit.doorbells.take(|port| {
             moved = true;

@@ -2,6 +2,7 @@
 
 use super::super::MessageUnit;
 use super::super::fifo::{Arrived, Gist, Reception};
+use super::super::network::Network;
 use super::super::outstanding::Taken;
 use super::super::responder::Rejected;
 use super::super::statistics::Counter;
@@ -18,7 +19,7 @@ const RECEIVE_BURST: usize = 16;
 impl<A: ReliableAdapter> Engine<A> {
     /// Takes in what has arrived.
     #[inline]
-    pub(crate) fn receive<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
+    pub(crate) fn receive<P: Platform, N: Network>(&mut self, unit: &MessageUnit<P, N>) -> bool {
         let mut moved = false;
         for _ in 0..RECEIVE_BURST {
             let Some(buffer) = self.adapter.receive() else { break };
@@ -31,8 +32,12 @@ impl<A: ReliableAdapter> Engine<A> {
     }
 
     /// Puts a packet into its reception FIFO, or gives its buffer back.
-    #[inline(never)]
-    fn deliver<P: Platform>(&mut self, unit: &MessageUnit<P, A>, buffer: RxBuffer) -> Result<(), RxBuffer> {
+    #[inline(always)]
+    fn deliver<P: Platform, N: Network>(
+        &mut self,
+        unit: &MessageUnit<P, N>,
+        buffer: RxBuffer,
+    ) -> Result<(), RxBuffer> {
         // Most are messages of one packet, of which no more needs to be known.
         let Some(header) = Header::of_whole(buffer.packet()) else { return self.deliver_part(unit, buffer) };
         let (target, gist) = (header.target(), Gist::of_whole(header));
@@ -47,9 +52,9 @@ impl<A: ReliableAdapter> Engine<A> {
 
     /// The same, of any packet.
     #[inline(never)]
-    fn deliver_part<P: Platform>(
+    fn deliver_part<P: Platform, N: Network>(
         &mut self,
-        unit: &MessageUnit<P, A>,
+        unit: &MessageUnit<P, N>,
         buffer: RxBuffer,
     ) -> Result<(), RxBuffer> {
         let Ok(packet) = Packet::parse(buffer.packet()) else {
@@ -84,9 +89,9 @@ impl<A: ReliableAdapter> Engine<A> {
 
     /// Puts a packet into the reception FIFO of port `port`.
     #[inline(always)]
-    fn hand_over<P: Platform>(
+    fn hand_over<P: Platform, N: Network>(
         &mut self,
-        unit: &MessageUnit<P, A>,
+        unit: &MessageUnit<P, N>,
         port: u16,
         target: Endpoint,
         answers: bool,
@@ -149,7 +154,11 @@ impl<A: ReliableAdapter> Engine<A> {
 
     /// Keeps a packet for a client that is to come; one for a client that has ended is not taken.
     #[cold]
-    fn set_aside<P: Platform>(&mut self, unit: &MessageUnit<P, A>, early: Early) -> Result<(), RxBuffer> {
+    fn set_aside<P: Platform, N: Network>(
+        &mut self,
+        unit: &MessageUnit<P, N>,
+        early: Early,
+    ) -> Result<(), RxBuffer> {
         let late = early.generation < self.lanes[usize::from(early.port)].generation;
         if late || self.early.len() == self.early.capacity() {
             let counters = &unit.counters;
@@ -184,7 +193,11 @@ impl<A: ReliableAdapter> Engine<A> {
 
     /// Takes in what the network itself sent, and gives the buffer back.
     #[cold]
-    pub(super) fn take_in_control<P: Platform>(&mut self, unit: &MessageUnit<P, A>, buffer: RxBuffer) {
+    pub(crate) fn take_in_control<P: Platform, N: Network>(
+        &mut self,
+        unit: &MessageUnit<P, N>,
+        buffer: RxBuffer,
+    ) {
         match Packet::parse(buffer.packet()) {
             Ok(packet) => self.take_control(unit, buffer.source(), &packet.envelope),
             Err(_) => unit.counters.malformed.add(1),
@@ -194,7 +207,12 @@ impl<A: ReliableAdapter> Engine<A> {
 
     /// Does what the network itself says; nobody else's word is taken.
     #[cold]
-    fn take_control<P: Platform>(&mut self, unit: &MessageUnit<P, A>, source: u32, envelope: &Envelope) {
+    fn take_control<P: Platform, N: Network>(
+        &mut self,
+        unit: &MessageUnit<P, N>,
+        source: u32,
+        envelope: &Envelope,
+    ) {
         match envelope.kind {
             Kind::Go if source == FABRIC => unit.note_go(),
             Kind::Gone if source == FABRIC => {
@@ -207,7 +225,12 @@ impl<A: ReliableAdapter> Engine<A> {
 
     /// Node `node` is gone. Who asks after it must find it forgotten already.
     #[cold]
-    pub(crate) fn note_gone<P: Platform>(&mut self, unit: &MessageUnit<P, A>, node: u32, gone: Gone) {
+    pub(crate) fn note_gone<P: Platform, N: Network>(
+        &mut self,
+        unit: &MessageUnit<P, N>,
+        node: u32,
+        gone: Gone,
+    ) {
         if node != unit.node {
             self.node_died(node);
             unit.note_gone(node, gone);
@@ -216,7 +239,7 @@ impl<A: ReliableAdapter> Engine<A> {
     }
 
     /// Carries a request of node `node` out.
-    fn serve<P: Platform>(&mut self, unit: &MessageUnit<P, A>, node: u32, packet: &Packet<'_>) {
+    fn serve<P: Platform, N: Network>(&mut self, unit: &MessageUnit<P, N>, node: u32, packet: &Packet<'_>) {
         let counters = &unit.counters;
         let served = match self.asker(node) {
             Some(index) => self.responder.serve(index, &unit.regions, packet),
@@ -231,9 +254,9 @@ impl<A: ReliableAdapter> Engine<A> {
     }
 
     /// Takes in what node `node` answers to port `port`. Returns whether it is for the reception FIFO.
-    fn take_answer<P: Platform>(
+    fn take_answer<P: Platform, N: Network>(
         &mut self,
-        unit: &MessageUnit<P, A>,
+        unit: &MessageUnit<P, N>,
         node: u32,
         port: u16,
         packet: &Packet<'_>,
@@ -261,7 +284,7 @@ impl<A: ReliableAdapter> Engine<A> {
     }
 }
 
-impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
+impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// The node that a packet is from, and the port that it is for.
     ///
     /// # Errors

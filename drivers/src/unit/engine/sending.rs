@@ -2,6 +2,7 @@
 
 use super::super::MessageUnit;
 use super::super::descriptor::{Body, Descriptor};
+use super::super::network::Network;
 use super::super::outstanding::{Awaited, Outstanding, Request};
 use super::super::responder::Next;
 use super::{Engine, Flight, Lane, take_over};
@@ -17,7 +18,11 @@ const SEND_BURST: usize = 16;
 impl<A: ReliableAdapter> Engine<A> {
     /// Takes back what the adapter is done with.
     #[inline]
-    pub(super) fn reclaim<P: Platform>(&mut self, unit: &MessageUnit<P, A>, starved: bool) -> bool {
+    pub(super) fn reclaim<P: Platform, N: Network>(
+        &mut self,
+        unit: &MessageUnit<P, N>,
+        starved: bool,
+    ) -> bool {
         let mut moved = false;
         while let Some((cookie, outcome)) = self.adapter.reclaim() {
             if outcome == Outcome::Failed {
@@ -28,9 +33,16 @@ impl<A: ReliableAdapter> Engine<A> {
         moved
     }
 
+    /// Frees what a packet held that was refused.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn retire_refused(&mut self, cookie: u16, starved: bool) {
+        self.retire(cookie, starved);
+    }
+
     /// Frees what a packet held.
-    #[inline]
-    pub(super) fn retire(&mut self, cookie: u16, starved: bool) -> bool {
+    #[inline(always)]
+    fn retire(&mut self, cookie: u16, starved: bool) -> bool {
         let Some(flight) = self.flights.get_mut(usize::from(cookie)).and_then(Option::take) else {
             return false;
         };
@@ -75,7 +87,7 @@ impl<A: ReliableAdapter> Engine<A> {
     /// Gives the adapter what it takes. Ports and answers have the first turn alternately: neither may keep the other
     /// from the little room that a slow peer leaves.
     #[inline]
-    pub(super) fn send<P: Platform>(&mut self, unit: &MessageUnit<P, A>, starved: bool) -> bool {
+    pub(super) fn send<P: Platform, N: Network>(&mut self, unit: &MessageUnit<P, N>, starved: bool) -> bool {
         self.answers_first = !self.answers_first;
         let mut moved = self.answers_first && !self.responder.owes_nothing() && self.send_answers(unit);
         moved |= !self.pending.is_empty() && self.send_pending(unit, starved);
@@ -85,7 +97,7 @@ impl<A: ReliableAdapter> Engine<A> {
     /// Gives the adapter what it takes of the ports' packets, the ports taking turns. What a node does not take is
     /// parked.
     #[inline]
-    fn send_pending<P: Platform>(&mut self, unit: &MessageUnit<P, A>, starved: bool) -> bool {
+    fn send_pending<P: Platform, N: Network>(&mut self, unit: &MessageUnit<P, N>, starved: bool) -> bool {
         let mut moved = false;
         // Those that have had what they can have now stay in this set, and do not come back to the other.
         let mut ready = self.pending;
@@ -144,9 +156,9 @@ impl<A: ReliableAdapter> Engine<A> {
 
     /// Gives the adapter at most `left` of a port's parked packets, and takes them off that.
     #[cold]
-    fn send_parked<P: Platform>(
+    fn send_parked<P: Platform, N: Network>(
         &mut self,
-        unit: &MessageUnit<P, A>,
+        unit: &MessageUnit<P, N>,
         port: u16,
         left: &mut usize,
         starved: bool,
@@ -176,9 +188,9 @@ impl<A: ReliableAdapter> Engine<A> {
     /// Gives the adapter a port's packet; its node takes it.
     // A descriptor is not worth moving twice.
     #[inline(always)]
-    fn send_one<P: Platform>(
+    fn send_one<P: Platform, N: Network>(
         &mut self,
-        unit: &MessageUnit<P, A>,
+        unit: &MessageUnit<P, N>,
         port: u16,
         (header, body): (&Header, Body),
         starved: bool,
@@ -188,7 +200,7 @@ impl<A: ReliableAdapter> Engine<A> {
         let (body, request) = if is_request { unit.split_request(port, header, body) } else { (body, None) };
         if let Some(refused) = self.transmit(Some(port), Some(port), header, body) {
             unit.counters.failed_packets.add(1);
-            self.retire(refused, starved);
+            self.retire_refused(refused, starved);
             if let Some(request) = request {
                 self.outstanding.forget(&request);
                 // It may wait for the memory that the request held.
@@ -205,7 +217,7 @@ impl<A: ReliableAdapter> Engine<A> {
     }
 
     /// Gives the adapter what it takes of the answers to other nodes, the nodes taking turns.
-    fn send_answers<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
+    fn send_answers<P: Platform, N: Network>(&mut self, unit: &MessageUnit<P, N>) -> bool {
         let mut moved = false;
         let mut ready = self.responder.owed();
         while let Some(node) = ready.next(self.responder.turn()) {
@@ -234,7 +246,7 @@ impl<A: ReliableAdapter> Engine<A> {
                 let lender = if lends { unit.port_of(&header) } else { None };
                 if let Some(refused) = self.transmit_own(lender, &header, body) {
                     unit.counters.failed_packets.add(1);
-                    self.retire(refused, false);
+                    self.retire_refused(refused, false);
                 }
             }
             self.responder.had_turn(node);
@@ -301,10 +313,10 @@ fn has_before<A: ReliableAdapter>(lane: &mut Lane, adapter: &A) -> bool {
 
 /// Whether node `node` may be asked for something now.
 #[inline(never)]
-fn may_ask<P: Platform, A: ReliableAdapter>(
+fn may_ask<P: Platform, N: Network>(
     asked: &mut Ranks,
     outstanding: &Outstanding,
-    unit: &MessageUnit<P, A>,
+    unit: &MessageUnit<P, N>,
     node: u32,
 ) -> bool {
     let index = asked.find_or_add(node);
@@ -315,7 +327,7 @@ fn may_ask<P: Platform, A: ReliableAdapter>(
     }
 }
 
-impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
+impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// The port of this node that a packet comes from.
     fn port_of(&self, header: &Header) -> Option<u16> {
         let origin = header.envelope()?.origin;

@@ -1,10 +1,10 @@
 //! What `pami` asks of a port: its packets, its one-sided operations, its sleep.
 
 use super::{NodeArrival, NodePort, NodeRoute, NodeWaker};
-use crate::adapter::ReliableAdapter;
 use crate::platform::Platform;
 use crate::shm::PushError;
 use crate::tree_network::TreeUnit;
+use crate::unit::network::Network;
 use core::sync::atomic::Ordering;
 use pami::device::{
     Completed, Full, Gone, Liveness, NoRegionLeft, Path, Port, Receiving, RemoteMemory, Sending, Sleeping,
@@ -16,7 +16,7 @@ use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::buffer::Source;
 use rings::shared::Shared;
 
-impl<P: Platform, A: ReliableAdapter> Sending for NodePort<P, A> {
+impl<P: Platform, N: Network> Sending for NodePort<P, N> {
     type Route = NodeRoute;
 
     #[inline]
@@ -147,7 +147,7 @@ impl<P: Platform, A: ReliableAdapter> Sending for NodePort<P, A> {
     }
 }
 
-impl<P: Platform, A: ReliableAdapter> RemoteMemory for NodePort<P, A> {
+impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
     fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegionLeft> {
         self.unit.regions.register(self.me, memory, rights)
     }
@@ -184,12 +184,12 @@ impl<P: Platform, A: ReliableAdapter> RemoteMemory for NodePort<P, A> {
     }
 
     #[inline(always)]
-    fn push_words<const N: usize>(
+    fn push_words<const WORDS: usize>(
         &mut self,
         node: u32,
         envelope: &Envelope,
         region: RegionId,
-        words: [u64; N],
+        words: [u64; WORDS],
     ) -> Result<(), Full> {
         // A FIFO that is shared has a lock to be taken first: the longer way does.
         let own = self.injector.as_mut().ok_or(Full)?;
@@ -233,7 +233,7 @@ impl<P: Platform, A: ReliableAdapter> RemoteMemory for NodePort<P, A> {
     }
 }
 
-impl<P: Platform, A: ReliableAdapter> Liveness for NodePort<P, A> {
+impl<P: Platform, N: Network> Liveness for NodePort<P, N> {
     #[inline]
     fn node_of(&self, task: u32) -> Option<u32> {
         self.unit.map.place(task).map(|place| place.node)
@@ -257,7 +257,7 @@ impl<P: Platform, A: ReliableAdapter> Liveness for NodePort<P, A> {
     }
 }
 
-impl<P: Platform, A: ReliableAdapter> Receiving for NodePort<P, A> {
+impl<P: Platform, N: Network> Receiving for NodePort<P, N> {
     type Arrival = NodeArrival;
 
     #[inline]
@@ -314,7 +314,7 @@ impl<P: Platform, A: ReliableAdapter> Receiving for NodePort<P, A> {
     }
 }
 
-impl<P: Platform, A: ReliableAdapter> Sleeping for NodePort<P, A> {
+impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
     type Waker = NodeWaker<P>;
 
     fn now_ns(&self) -> u64 {
@@ -355,7 +355,7 @@ impl<P: Platform, A: ReliableAdapter> Sleeping for NodePort<P, A> {
     }
 }
 
-impl<P: Platform, A: ReliableAdapter> Port for NodePort<P, A> {
+impl<P: Platform, N: Network> Port for NodePort<P, N> {
     type Network = &'static TreeUnit<P>;
 
     #[inline]

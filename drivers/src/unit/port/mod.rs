@@ -3,9 +3,10 @@
 mod device;
 
 use super::fifo::{Arrived, Injector, Reception, Station};
-use super::running::{Ran, ring};
+use super::network::{Network, Ran};
+use super::running::ring;
 use super::{MessageUnit, OpenError, Sharing};
-use crate::adapter::{ReliableAdapter, RxBuffer};
+use crate::adapter::RxBuffer;
 use crate::bits::Doorbell;
 use crate::platform::Platform;
 use crate::shm::{self, PushError, ShmOpenError, ShmPort};
@@ -25,8 +26,8 @@ static NEVER: AtomicU16 = AtomicU16::new(0);
 
 /// A context's share of the message unit and of the shared memory. Dropping it closes the port; what arrives from
 /// then on waits for its next opening.
-pub struct NodePort<P: Platform, A: ReliableAdapter> {
-    unit: &'static MessageUnit<P, A>,
+pub struct NodePort<P: Platform, N: Network> {
+    unit: &'static MessageUnit<P, N>,
     station: &'static Station,
     number: u16,
     /// Whose injection FIFO the port uses: its own, or that of context 0.
@@ -121,10 +122,10 @@ impl<P: Platform> Wake for NodeWaker<P> {
     }
 }
 
-impl<P: Platform, A: ReliableAdapter> NodePort<P, A> {
+impl<P: Platform, N: Network> NodePort<P, N> {
     /// Takes the parts of port `number`, whose group of contexts begins at `group`, out of the unit.
     pub(super) fn open(
-        unit: &'static MessageUnit<P, A>,
+        unit: &'static MessageUnit<P, N>,
         number: u16,
         group: u16,
         me: Endpoint,
@@ -169,7 +170,7 @@ impl<P: Platform, A: ReliableAdapter> NodePort<P, A> {
 
     /// The message unit that it is of.
     #[cfg(test)]
-    pub(super) fn unit(&self) -> &'static MessageUnit<P, A> {
+    pub(super) fn unit(&self) -> &'static MessageUnit<P, N> {
         self.unit
     }
 
@@ -404,8 +405,8 @@ impl<P: Platform, A: ReliableAdapter> NodePort<P, A> {
 }
 
 /// Takes the injection FIFO of port `injection`, or a share of it.
-fn take_injector<P: Platform, A: ReliableAdapter>(
-    unit: &MessageUnit<P, A>,
+fn take_injector<P: Platform, N: Network>(
+    unit: &MessageUnit<P, N>,
     injection: u16,
     sharing: Sharing,
 ) -> Result<Option<Injector>, OpenError> {
@@ -425,7 +426,7 @@ fn take_injector<P: Platform, A: ReliableAdapter>(
     }
 }
 
-impl<P: Platform, A: ReliableAdapter> Drop for NodePort<P, A> {
+impl<P: Platform, N: Network> Drop for NodePort<P, N> {
     fn drop(&mut self) {
         if self.starved {
             self.note_starved(false);
