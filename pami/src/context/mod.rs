@@ -22,6 +22,7 @@ mod deaths;
 mod fence;
 mod get;
 mod operations;
+mod posts;
 mod processing;
 mod put;
 mod questions;
@@ -40,7 +41,7 @@ use crate::adaptive_spin::AdaptiveSpin;
 use crate::balance::Processing;
 use crate::collective::engine;
 use crate::device::OPERATIONS;
-use crate::device::{Path, Port, REQUESTS, Wake};
+use crate::device::{Path, Port, REQUESTS};
 use crate::dispatch;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
@@ -53,7 +54,8 @@ use crate::unexpected::UnexpectedQueue;
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-use rings::post::{PostConsumer, PostQueue, PostSlot};
+pub(crate) use posts::Posts;
+pub use posts::{Busy, Poster, Progress, Work, WorkSlot};
 
 /// Most packets that one call of [`Context::advance`] takes in: a busy peer cannot keep the caller.
 pub const ARRIVALS_PER_ADVANCE: usize = 16;
@@ -106,76 +108,6 @@ pub type Collect<P> = engine::Collect<Active<P>>;
 pub type NewGeometry<P> = engine::NewGeometry<Active<P>>;
 /// [What is called when a collective is announced](engine::OnAnnounced).
 pub type OnAnnounced<P> = engine::OnAnnounced<Active<P>>;
-
-/// What posted work says of itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Progress {
-    /// It is finished; its slot is free again.
-    Done,
-    /// It could not be done now. It stays first in the queue and is run again (SPEC P-11).
-    Again,
-}
-
-/// What a post carries to the context's thread.
-pub struct Work<P: Port> {
-    /// Runs on the thread that advances the context.
-    pub run: &'static (dyn Fn(&mut Active<P>, usize) -> Progress + Sync),
-    /// Handed to it as is.
-    pub cookie: usize,
-}
-
-impl<P: Port> Clone for Work<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<P: Port> Copy for Work<P> {}
-
-/// The slot of a post is still in a queue.
-pub use rings::post::Busy;
-
-/// Memory for one post, the caller's: a post needs no other and so never fails for want of room.
-pub type WorkSlot<P> = PostSlot<Work<P>>;
-
-/// Posts work to a context from any thread.
-pub struct Poster<P: Port> {
-    queue: &'static PostQueue<Work<P>>,
-    waker: P::Waker,
-}
-
-impl<P: Port> Clone for Poster<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<P: Port> Copy for Poster<P> {}
-
-impl<P: Port> Poster<P> {
-    /// Queues `work`; lock-free. The next advance of the context runs it, in the order of the posts.
-    ///
-    /// # Errors
-    /// [`Busy`] while an earlier post of `slot` has not been run to its end.
-    #[inline]
-    pub fn post(&self, slot: &'static WorkSlot<P>, work: Work<P>) -> Result<(), Busy> {
-        if self.queue.post(slot, work)? {
-            self.waker.wake();
-        }
-        Ok(())
-    }
-}
-
-/// The queue of a context's posts, and its receiving end.
-pub(crate) struct Posts<P: Port> {
-    queue: &'static PostQueue<Work<P>>,
-    consumer: PostConsumer<Work<P>>,
-}
-
-impl<P: Port> Posts<P> {
-    /// For a queue that nobody takes from.
-    pub(crate) fn new(queue: &'static PostQueue<Work<P>>) -> Option<Self> {
-        Some(Self { queue, consumer: queue.consumer()? })
-    }
-}
 
 /// A context without its `advance`: what handlers, callbacks and posted work are handed.
 #[repr(C)]
@@ -293,7 +225,7 @@ impl<P: Port> Active<P> {
 
     /// For posts to this context from other threads, or from its own handlers.
     pub fn poster(&self) -> Poster<P> {
-        Poster { queue: self.posts.queue, waker: self.port.waker() }
+        self.posts.poster(self.port.waker())
     }
 
     /// The path to an endpoint of this client.
@@ -353,20 +285,19 @@ impl<P: Port> Active<P> {
     /// Whether nothing is new, neither at the port nor posted.
     #[inline]
     fn is_quiet(&mut self) -> bool {
-        self.port.is_quiet() && self.posts.queue.seems_idle()
+        self.port.is_quiet() && self.posts.seem_idle()
     }
 
     /// Announces that this hart is about to sleep; see [`Port::arm`]. Returns `false` if it must not, as a post is just being
     /// queued.
     pub(crate) fn arm(&mut self) -> bool {
         self.port.arm();
-        // With work that waits for room in front, posts wake nobody: they would have to wait as well.
-        self.posts.consumer.sleep() || self.posts.consumer.peek().is_some()
+        self.posts.sleep()
     }
 
     /// Takes back [`arm`](Self::arm).
     pub(crate) fn disarm(&mut self) {
-        self.posts.consumer.awake();
+        self.posts.awake();
         self.port.disarm();
     }
 
@@ -474,12 +405,12 @@ impl<P: Port> Active<P> {
         let mut finished = 0;
         // Work may post more work: the bound keeps that from holding the caller.
         while finished < POSTS_PER_ADVANCE
-            && let Some(work) = self.posts.consumer.peek()
+            && let Some(work) = self.posts.first()
         {
             if (work.run)(self, work.cookie) == Progress::Again {
                 break;
             }
-            self.posts.consumer.pop();
+            self.posts.finish_first();
             finished += 1;
         }
         finished
