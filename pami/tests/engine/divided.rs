@@ -96,7 +96,7 @@ pub fn perform(stage: &mut Stage, members: &Members, case: &Case) {
 
 fn finish(stage: &mut Stage, members: &Members, case: &Case, ended: Told) {
     stage.settle(&format!("{case:?}"), || ended.len() == members.size() as usize);
-    assert!(ended.results().iter().all(|(_, result)| result.is_ok()), "{case:?}: {:?}", ended.results());
+    assert!(ended.are_good(), "{case:?}: {:?}", ended.results());
 }
 
 pub fn case(geometry: GeometryId, what: Collective, members: &Members, root: u32, len: usize) -> Case {
@@ -351,7 +351,7 @@ fn instructed(stage: &mut Stage, members: &Members, case: &Case, form: Form, num
 #[test]
 fn g6_endpoints_that_are_not_instructed_are_called_back() {
     let mut stage = stage(5, 1, 10);
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     let mut number = 0;
     for (what, form) in [
         (Collective::Broadcast, Form::RootOnly),
@@ -396,7 +396,7 @@ fn g6_the_roots_endpoints_are_instructed_together_or_called_back_together() {
 #[test]
 fn g6_what_would_not_flow_to_those_who_wait_is_refused() {
     let mut stage = stage(3, 1, 12);
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     let (_, done) = ends();
     for (what, form) in [
         (Collective::Allreduce, Form::RootOnly),

@@ -19,10 +19,9 @@ fn allreduce(geometry: GeometryId, size: u32, len: usize) -> Case {
 fn g1_geometries_can_be_created_at_the_same_time_in_any_order() {
     for seed in 0..10 {
         let mut stage = Stage::new(4, 2, 1, seed);
-        let population = stage.population();
-        let all = Members::range(population, 0..1, 0, 4, 1).unwrap();
-        let odd = Members::range(population, 0..1, 1, 2, 2).unwrap();
-        let high = Members::range(population, 0..1, 1, 3, 1).unwrap();
+        let all = stage.range(0, 4, 1);
+        let odd = stage.range(1, 2, 2);
+        let high = stage.range(1, 3, 1);
         let (ended, done) = ends();
         let mut wanted: Vec<(u32, Members<'static>, u32)> = Vec::new();
         for (id, members) in [(3, all), (4, odd), (9, high)] {
@@ -53,7 +52,7 @@ fn g1_wrong_geometries_are_refused_where_they_are_made() {
     let population = stage.population();
     let (_, done) = ends();
     let done = done(0).unwrap();
-    let two = Members::range(population, 0..1, 0, 2, 1).unwrap();
+    let two = stage.range(0, 2, 1);
     let new = |id, members| NewGeometry { id: GeometryId(id), members, domains: None, done };
     assert_eq!(stage.contexts[2].create_geometry(new(1, two)), Err(GeometryError::NotMember));
     assert_eq!(stage.contexts[0].create_geometry(new(0, two)), Err(GeometryError::Taken(WORLD)));
@@ -87,10 +86,10 @@ fn g1_wrong_geometries_are_refused_where_they_are_made() {
 #[test]
 fn g1_a_destroyed_geometry_leaves_room_for_another() {
     let mut stage = Stage::new(3, 1, 1, 6);
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     for round in 0..20 {
         let id = stage.create(1 + round, members, None);
-        Play::new(&stage, vec![(allreduce(id, 3, 70), members)]).run(&mut stage);
+        stage.play(&[(allreduce(id, 3, 70), members)]);
         for context in &mut stage.contexts {
             assert_eq!(context.destroy_geometry(id), Ok(()));
             assert!(context.geometry(id).is_none());
@@ -104,7 +103,7 @@ fn r1_what_is_late_of_a_destroyed_geometry_is_of_no_other() {
     const CLEAR: u8 = 2;
     for seed in 0..8 {
         let mut stage = Stage::new(2, 1, 1, seed);
-        let members = Members::world(stage.population(), 0..1).unwrap();
+        let members = stage.everyone();
         let broadcast = |geometry| {
             let case = Case { geometry, size: 2, len: 700, what: Collective::Broadcast, ..Case::default() };
             (Case { algorithm: Some(Algorithm::Binomial), ..case }, members)
@@ -148,46 +147,34 @@ fn r1_what_is_late_of_a_destroyed_geometry_is_of_no_other() {
 #[test]
 fn g1_members_that_mean_different_geometries_all_hear_of_it() {
     let mut stage = Stage::new(4, 1, 1, 7);
-    let population = stage.population();
-    let four = Members::range(population, 0..1, 0, 4, 1).unwrap();
-    let three = Members::range(population, 0..1, 0, 3, 1).unwrap();
-    let (ended, done) = ends();
-    for (task, members) in [four, four, three, four].into_iter().enumerate() {
-        let done = done(task).unwrap();
-        let new = NewGeometry { id: GeometryId(2), members, domains: None, done };
-        stage.contexts[task].create_geometry(new).unwrap();
+    for (task, members) in [4, 4, 3, 4].into_iter().enumerate() {
+        assert_eq!(stage.new_geometry(task, 2, stage.range(0, members, 1), task), Ok(()));
     }
-    stage.settle("creation", || ended.len() == 4);
-    let mismatch = |result| matches!(result, Err(OperationError::Mismatch(_)));
-    assert!(ended.results().into_iter().all(|(_, result)| mismatch(result)), "{:?}", ended.results());
+    stage.until(4);
+    let ended = stage.results();
+    assert!(ended.iter().all(|end| matches!(end.1, Err(OperationError::Mismatch(_)))), "{ended:?}");
 }
 
 /// Creates a geometry at the members of each list; returns how it ended.
 fn create_each(stage: &mut Stage, lists: &[(usize, Members<'static>)]) -> Vec<Result<(), OperationError>> {
-    let (ended, done) = ends();
     let mut waiting = lists.to_vec();
     while !waiting.is_empty() {
         let (task, members) = waiting.swap_remove(stage.random.below(waiting.len()));
-        let new = NewGeometry { id: GeometryId(2), members, domains: None, done: done(task).unwrap() };
-        stage.contexts[task].create_geometry(new).unwrap();
-        (0..stage.random.below(30)).for_each(|_| stage.tick());
+        assert_eq!(stage.new_geometry(task, 2, members, task), Ok(()));
+        stage.some_ticks(30);
     }
-    stage.settle("creation", || ended.len() == lists.len());
-    ended.results().into_iter().map(|(_, result)| result).collect()
+    stage.until(lists.len());
+    stage.results().into_iter().map(|(_, result)| result).collect()
 }
 
 #[test]
 fn g1_members_are_compared_all_of_them_in_whatever_form() {
-    let listed = |stage: &Stage, tasks: &[u32]| {
-        let index = vec![0; tasks.len()].leak();
-        Members::tasks(stage.population(), 0..1, tasks.to_vec().leak(), index).unwrap()
-    };
     for seed in 0..6 {
         // One has two in the middle the other way round.
         let mut stage = Stage::new(8, 1, 1, seed);
-        let right = Members::range(stage.population(), 0..1, 0, 8, 1).unwrap();
-        let same = listed(&stage, &[0, 1, 2, 3, 4, 5, 6, 7]);
-        let wrong = listed(&stage, &[0, 1, 2, 3, 4, 6, 5, 7]);
+        let right = stage.range(0, 8, 1);
+        let same = stage.listed(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let wrong = stage.listed(&[0, 1, 2, 3, 4, 6, 5, 7]);
         let all = |odd: Members<'static>, odd_at: usize| -> Vec<_> {
             (0..8).map(|task| (task, if task == odd_at { odd } else { right })).collect()
         };
@@ -199,9 +186,9 @@ fn g1_members_are_compared_all_of_them_in_whatever_form() {
         // Neither waits for a message of the other: what comes says enough.
         let mut stage = Stage::new(8, 1, 1, seed);
         let lists = [
-            (0, listed(&stage, &[0, 1, 2, 3, 4])),
-            (1, listed(&stage, &[5, 0, 1])),
-            (5, listed(&stage, &[0, 1, 5])),
+            (0, stage.listed(&[0, 1, 2, 3, 4])),
+            (1, stage.listed(&[5, 0, 1])),
+            (5, stage.listed(&[0, 1, 5])),
         ];
         let ends = create_each(&mut stage, &lists);
         assert!(ends.iter().all(|end| matches!(end, Err(OperationError::Mismatch(_)))), "{ends:?}");
@@ -211,7 +198,7 @@ fn g1_members_are_compared_all_of_them_in_whatever_form() {
 #[test]
 fn g1_domains_are_compared_too() {
     let mut stage = Stage::new(4, 2, 1, 3);
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     let (ended, done) = ends();
     for task in 0..4 {
         let domains = (task != 2).then(|| crate::stage::domains(2, 2));
@@ -225,7 +212,7 @@ fn g1_domains_are_compared_too() {
 #[test]
 fn r2_a_geometry_with_a_dead_member_is_refused_by_its_node() {
     let mut stage = Stage::new(3, 1, 1, 3);
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     stage.world.kill(1);
     stage.rest();
     let (_, done) = ends();
@@ -236,11 +223,11 @@ fn r2_a_geometry_with_a_dead_member_is_refused_by_its_node() {
 #[test]
 fn r4_one_collective_in_flight_is_enough_for_any_number() {
     let mut stage = Stage::with(3, 1, 1, 2, Limits { in_flight: 1, ..LIMITS });
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     // The engine puts a barrier in front of every eighth broadcast.
     for salt in 0..20 {
         let case = Case { what: Collective::Broadcast, salt, ..allreduce(WORLD, 3, 9) };
-        Play::new(&stage, vec![(case, members)]).run(&mut stage);
+        stage.play(&[(case, members)]);
     }
 }
 
@@ -251,7 +238,7 @@ fn r1_r4_members_that_start_collectives_of_many_geometries_in_any_order_find_roo
         let (geometries, in_flight) = (1 + number as usize, 1 + seed as usize % 3);
         let always = geometries - 1;
         let mut stage = Stage::with(3, 1, 1, seed, Limits { geometries, in_flight, always, ..LIMITS });
-        let members = Members::world(stage.population(), 0..1).unwrap();
+        let members = stage.everyone();
         (1..=number).for_each(|id| _ = stage.create(id, members, None));
         let (ended, done) = ends();
         // Each goes through the geometries in an order of its own, for some with barriers in front.
@@ -283,12 +270,8 @@ fn r1_r4_members_that_start_collectives_of_many_geometries_in_any_order_find_roo
 #[test]
 fn g1_a_context_with_collectives_in_flight_is_not_destroyed() {
     let mut stage = Stage::new(2, 1, 1, 8);
-    let (_, done) = ends();
-    let barrier = Collect::new(WORLD, Collective::Barrier, done(0).unwrap());
-    stage.contexts[0].collect(barrier).unwrap();
-    let context = stage.contexts.swap_remove(0);
-    let Err((error, _)) = stage.clients[0].destroy_context(context) else { panic!("it is in use") };
-    assert_eq!(error, ClientError::SendsUnderWay);
+    stage.collect(0, stage.barrier(WORLD, 0));
+    assert_eq!(stage.destroy(0), Err(ClientError::SendsUnderWay));
 }
 
 fn collect(what: Collective) -> Collect<Port> {
@@ -354,8 +337,8 @@ fn g3_members_that_disagree_all_get_an_error() {
         assert!(ended.results().into_iter().all(|(_, result)| mismatch(result)), "{:?}", ended.results());
         // The next one is right again.
         stage.rest();
-        let members = Members::world(stage.population(), 0..1).unwrap();
-        Play::new(&stage, vec![(allreduce(WORLD, 4, 20), members)]).run(&mut stage);
+        let members = stage.everyone();
+        stage.play(&[(allreduce(WORLD, 4, 20), members)]);
     }
 }
 
@@ -381,8 +364,8 @@ fn g3_a_member_that_gives_up_ends_the_collective_for_all() {
         let abandoned = Err(OperationError::Abandoned { rank: 2, reason: 513 });
         assert!(ended.results().into_iter().all(|(_, result)| result == abandoned), "{:?}", ended.results());
         stage.rest();
-        let members = Members::world(stage.population(), 0..1).unwrap();
-        Play::new(&stage, vec![(allreduce(WORLD, 4, 20), members)]).run(&mut stage);
+        let members = stage.everyone();
+        stage.play(&[(allreduce(WORLD, 4, 20), members)]);
     }
 }
 
@@ -391,7 +374,7 @@ fn r1_r4_a_member_that_gives_up_far_ahead_of_the_others_ends_each_collective_for
     const CALLS: usize = 100;
     for (seed, early) in [(0, 0), (1, 3), (2, 128)] {
         let mut stage = Stage::with(3, 1, 1, seed, Limits { early, ..LIMITS });
-        let members = Members::world(stage.population(), 0..1).unwrap();
+        let members = stage.everyone();
         let (ended, done) = ends();
         let reason = |call: usize| 513 + (call / 40) as u16;
         let (mut left, mut patience) = ([CALLS; 3], 100_000);
@@ -413,7 +396,7 @@ fn r1_r4_a_member_that_gives_up_far_ahead_of_the_others_ends_each_collective_for
                 }
                 patience -= 1;
                 assert!(patience > 0, "there is never room again");
-                (0..stage.random.below(20)).for_each(|_| stage.tick());
+                stage.some_ticks(20);
             }
         }
         stage.settle("abandoned", || ended.len() == 3 * CALLS);
@@ -423,7 +406,7 @@ fn r1_r4_a_member_that_gives_up_far_ahead_of_the_others_ends_each_collective_for
             assert!(result == Err(error) || call < CALLS && result == Ok(()), "{call}: {result:?}");
         }
         stage.rest();
-        Play::new(&stage, vec![(allreduce(WORLD, 3, 20), members)]).run(&mut stage);
+        stage.play(&[(allreduce(WORLD, 3, 20), members)]);
     }
 }
 
@@ -431,8 +414,7 @@ fn r1_r4_a_member_that_gives_up_far_ahead_of_the_others_ends_each_collective_for
 fn d8_a_dead_member_ends_collectives_with_its_node_and_the_rest_goes_on() {
     for seed in 0..12 {
         let mut stage = Stage::new(5, 1, 1, seed);
-        let population = stage.population();
-        let alive = Members::range(population, 0..1, 1, 4, 1).unwrap();
+        let alive = stage.range(1, 4, 1);
         let id = stage.create(1, alive, None);
         let (ended, done) = ends();
         let what = [Collective::Reduce, Collective::Broadcast, Collective::Alltoall][seed as usize % 3];
@@ -458,7 +440,7 @@ fn d8_a_dead_member_ends_collectives_with_its_node_and_the_rest_goes_on() {
             assert_eq!(context.collect(barrier), Err(CollectError::Dead(0)));
             assert_eq!(context.geometry(WORLD).unwrap().dead, Some(0));
         }
-        Play::new(&stage, vec![(allreduce(id, 4, 150), alive)]).run(&mut stage);
+        stage.play(&[(allreduce(id, 4, 150), alive)]);
     }
 }
 
@@ -492,5 +474,5 @@ fn d9_packets_that_make_no_sense_are_counted_and_change_nothing() {
         stage.contexts[rank].collect(barrier).unwrap();
     }
     stage.settle("the barrier", || ended.len() == 2);
-    assert!(ended.results().iter().all(|(_, result)| result.is_ok()));
+    assert!(ended.are_good());
 }

@@ -3,7 +3,6 @@
 use crate::stage::{Case, LIMITS, Port, Stage, ends, leak, shared};
 use crate::stray_collectives::{ABORT, forge};
 use pami::collective::{Algorithm, Area, Collective, Form};
-use pami::geometry::Members;
 use pami::{
     Active, Announcement, ClientError, Collect, CollectError, Completion, Done, GeometryError, GeometryId,
     Limits, OnAnnounced, OperationError, Shared, WORLD,
@@ -48,7 +47,7 @@ fn r1_q2_more_collectives_than_places_called_in_different_orders_all_end() {
         let number = 1 + seed as u32 % 6;
         let geometries = 1 + number as usize;
         let mut stage = Stage::with(size, 1 + seed as u32 % 2, 1, seed, tight(geometries, geometries * each));
-        let members = Members::world(stage.population(), 0..1).unwrap();
+        let members = stage.everyone();
         (1..=number).for_each(|id| _ = stage.create(id, members, None));
         let (ended, done) = ends();
         let mut outputs = Vec::new();
@@ -160,7 +159,7 @@ fn g3_q2_one_that_has_to_wait_and_is_wrong_is_refused_when_it_is_called() {
 fn r2_q2_the_death_of_a_node_ends_what_waits_with_its_name_once() {
     for seed in 0..8 {
         let mut stage = Stage::with(4, 1, 1, seed, tight(2, 12));
-        let alive = Members::range(stage.population(), 0..1, 1, 3, 1).unwrap();
+        let alive = stage.range(1, 3, 1);
         let id = stage.create(1, alive, None);
         let (ended, done) = ends();
         for rank in 1..4usize {
@@ -192,7 +191,7 @@ fn r2_q2_the_death_of_a_node_ends_what_waits_with_its_name_once() {
 fn r2_q2_the_death_of_a_node_ends_what_waits_for_others_room() {
     let limits = Limits { geometries: 3, in_flight: 2, always: 0, queued: 4, ..LIMITS };
     let mut stage = Stage::with(3, 1, 1, 5, limits);
-    let pair = |first| Members::range(stage.population(), 0..1, first, 2, 1).unwrap();
+    let pair = |first| stage.range(first, 2, 1);
     let (alive, dies) = (pair(1), pair(0));
     let (alive, dies) = (stage.create(1, alive, None), stage.create(2, dies, None));
     let (ended, done) = ends();
@@ -218,7 +217,7 @@ fn r2_q2_the_death_of_a_node_ends_what_waits_for_others_room() {
 fn r2_q2_what_waits_for_others_room_ends_when_a_member_tells_of_a_death() {
     let limits = Limits { geometries: 3, in_flight: 2, always: 0, queued: 4, ..LIMITS };
     let mut stage = Stage::with(3, 1, 1, 6, limits);
-    let pair = |second| Members::range(stage.population(), 0..1, 0, 2, second).unwrap();
+    let pair = |second| stage.range(0, 2, second);
     let (alive, dies) = (pair(1), pair(2));
     let (alive, dies) = (stage.create(1, alive, None), stage.create(2, dies, None));
     let (ended, done) = ends();
@@ -268,7 +267,7 @@ fn r4_q2_what_waits_behind_a_collective_that_fails_goes_on() {
 #[test]
 fn g1_q2_neither_geometry_nor_context_of_what_waits_is_destroyed() {
     let mut stage = Stage::with(2, 1, 1, 2, tight(2, 8));
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     let id = stage.create(1, members, None);
     let (ended, done) = ends();
     for at in 0..6 {
@@ -277,16 +276,13 @@ fn g1_q2_neither_geometry_nor_context_of_what_waits_is_destroyed() {
     assert!(stage.contexts[0].geometry(id).unwrap().started < 7, "the creation, and some wait");
     for at in 0..6 {
         assert_eq!(stage.contexts[0].destroy_geometry(id), Err(GeometryError::Busy(id)));
-        let context = stage.contexts.remove(0);
-        let Err((error, context)) = stage.clients[0].destroy_context(context) else { panic!("it is in use") };
-        assert_eq!(error, ClientError::SendsUnderWay);
-        stage.contexts.insert(0, context);
+        assert_eq!(stage.destroy(0), Err(ClientError::SendsUnderWay));
         stage.contexts[1].collect(Collect { geometry: id, ..barrier(done(100 + at)) }).unwrap();
         let here = || ended.list().iter().filter(|end| end.0 < 100).count();
         stage.settle("one", || here() == at + 1);
     }
     stage.settle("all", || ended.len() == 12);
-    assert!(ended.results().iter().all(|end| end.1.is_ok()));
+    assert!(ended.are_good());
     assert_eq!(stage.contexts[0].destroy_geometry(id), Ok(()));
 }
 
@@ -317,7 +313,7 @@ fn g6_q2_who_is_called_back_and_finds_no_room_is_not_called_again() {
     assert_eq!((calls.load(Relaxed), ended.list().iter().any(|end| end.0 == 50)), (1, false));
     (0..6).for_each(|at| stage.contexts[0].collect(barrier(done(10 + at))).unwrap());
     stage.settle("all", || ended.len() == 14);
-    assert!(ended.results().iter().all(|end| end.1.is_ok()));
+    assert!(ended.are_good());
     assert_eq!(calls.load(Relaxed), 1);
 }
 
@@ -326,7 +322,7 @@ fn r4_q2_what_waits_and_loses_its_class_route_ends_at_all_as_what_was_given_up()
     for seed in 0..6 {
         let limits = Limits { geometries: 2, in_flight: 2, always: 0, queued: 8, ..LIMITS };
         let mut stage = Stage::on_tree(3, 1, 1, seed, limits);
-        let pair = Members::range(stage.population(), 0..1, 1, 2, 1).unwrap();
+        let pair = stage.range(1, 2, 1);
         let geometry = stage.create(1, pair, None);
         let (ended, done) = ends();
         let sum = |algorithm| Case {
@@ -389,10 +385,6 @@ fn g3_q2_one_that_needs_less_room_than_what_waits_in_front_of_it_does_not_overta
         }
         assert_eq!(stage.contexts[1].collect(barrier(done(9))), Ok(()));
         stage.settle("all", || ended.len() == 10);
-        assert!(
-            ended.results().iter().all(|(_, result)| result.is_ok()),
-            "{before} before: {:?}",
-            ended.list()
-        );
+        assert!(ended.are_good(), "{before} before: {:?}", ended.list());
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::collectives::COLLECTIVES;
 use crate::machine::Tree;
-use crate::stage::{Case, LIMITS, Play, Port, Stage, domains, ends, shared, words};
+use crate::stage::{Case, LIMITS, Play, Stage, TUNING, domains, shared, with_scratch, words};
 use pami::collective::{Algorithm, Blocks, Collective, Element, Need, Operator, Reducer, SelectionError};
 use pami::geometry::Members;
-use pami::{ClientError, Collect, CollectError, Done, GeometryId, Limits, OperationError, WORLD};
+use pami::{ClientError, Collect, CollectError, GeometryId, Limits, OperationError, Shared, WORLD};
 use zerocopy::IntoBytes;
 
 const OVER_TREE: [Collective; 4] =
@@ -14,7 +14,7 @@ const OVER_TREE: [Collective; 4] =
 fn stage(nodes: u32, per_node: u32, seed: u64) -> (Stage, Members<'static>) {
     let domains = (per_node > 1).then(|| domains(nodes, per_node));
     let stage = Stage::on_tree(nodes * per_node, per_node, 1, seed, Limits { domains, ..LIMITS });
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     (stage, members)
 }
 
@@ -73,7 +73,7 @@ fn g7_ranks_of_a_node_combine_among_them_first() {
     }
     // One packet up from each node, however many ranks it has.
     let (mut stage, members) = stage(3, 4, 8);
-    Play::new(&stage, vec![(case(WORLD, Collective::Allreduce, 12, 1), members)]).run(&mut stage);
+    stage.play(&[(case(WORLD, Collective::Allreduce, 12, 1), members)]);
     assert_eq!(tree(&stage, |tree| tree.operations), 1);
 }
 
@@ -81,11 +81,11 @@ fn g7_ranks_of_a_node_combine_among_them_first() {
 fn g7_ranks_of_a_node_without_known_domains_do_not_use_the_tree_network() {
     let mut stage = Stage::on_tree(6, 2, 1, 3, LIMITS);
     assert!(!has_class_route(&stage, 0, WORLD));
-    let members = Members::range(stage.population(), 0..1, 0, 6, 1).unwrap();
+    let members = stage.range(0, 6, 1);
     let id = stage.create(4, members, None);
     assert!(!has_class_route(&stage, 0, id));
     // One task of each node is another matter.
-    let members = Members::range(stage.population(), 0..1, 1, 3, 2).unwrap();
+    let members = stage.range(1, 3, 2);
     let id = stage.create(5, members, None);
     assert!(has_class_route(&stage, 1, id));
     all_over_tree(&mut stage, id, members);
@@ -94,15 +94,14 @@ fn g7_ranks_of_a_node_without_known_domains_do_not_use_the_tree_network() {
 #[test]
 fn g1_geometries_take_class_routes_and_give_them_back() {
     let (mut stage, _) = stage(5, 1, 4);
-    let population = stage.population();
-    let some = Members::tasks(population, 0..1, &[4, 1, 2], vec![0; 3].leak()).unwrap();
-    let even = Members::range(population, 0..1, 0, 3, 2).unwrap();
+    let some = stage.listed(&[4, 1, 2]);
+    let even = stage.range(0, 3, 2);
     for round in 0..20 {
         let ids = [stage.create(3 + 2 * round, some, None), stage.create(4 + 2 * round, even, None)];
         assert_eq!(tree(&stage, |tree| tree.routes()), 3);
         for (id, members) in ids.into_iter().zip([some, even]) {
             let play = |what| (case(id, what, 3, 40), members);
-            Play::new(&stage, OVER_TREE.map(play).to_vec()).run(&mut stage);
+            stage.play(&OVER_TREE.map(play));
             destroy(&mut stage, id, &members);
         }
         let world = stage.world;
@@ -114,18 +113,17 @@ fn g1_geometries_take_class_routes_and_give_them_back() {
 fn g1_without_a_class_route_a_geometry_takes_other_algorithms() {
     let (mut stage, _) = stage(4, 1, 5);
     tree(&stage, |tree| tree.limit = 3);
-    let members = Members::range(stage.population(), 0..1, 1, 3, 1).unwrap();
+    let members = stage.range(1, 3, 1);
     let ids = [1, 2, 3].map(|id| stage.create(id, members, None));
     for (id, expected) in ids.into_iter().zip([true, true, false]) {
         for context in 1..4 {
             assert_eq!(has_class_route(&stage, context, id), expected);
         }
         let chosen = Case { algorithm: None, ..case(id, Collective::Allreduce, 3, 5) };
-        Play::new(&stage, vec![(chosen, members)]).run(&mut stage);
+        stage.play(&[(chosen, members)]);
     }
-    let (_, done) = ends();
     let forced = case(ids[2], Collective::Allreduce, 3, 5);
-    let refused = forced.collect(&stage.contexts[1], 0, done(0).unwrap()).err();
+    let refused = forced.collect(&stage.contexts[1], 0, stage.done(0).unwrap()).err();
     let unmet =
         |error| matches!(error, CollectError::Selection(SelectionError::Unmet(Algorithm::TreeNetwork, _)));
     assert!(refused.is_some_and(unmet));
@@ -142,9 +140,8 @@ fn g3_collectives_of_all_kinds_are_in_flight_at_once_on_overlapping_class_routes
     for seed in 0..8 {
         let limits = Limits { in_flight: 64, early: 512, ..LIMITS };
         let mut stage = Stage::on_tree(6, 1, 1, seed, limits);
-        let population = stage.population();
-        let range = |first, count, stride| Members::range(population, 0..1, first, count, stride).unwrap();
-        let listed = Members::tasks(population, 0..1, &[4, 0, 3], vec![0; 3].leak()).unwrap();
+        let range = |first, count, stride| stage.range(first, count, stride);
+        let listed = stage.listed(&[4, 0, 3]);
         let members = [range(0, 6, 1), range(0, 3, 2), range(2, 4, 1), listed];
         for (members, id) in members.iter().zip(0..).skip(1) {
             stage.create(id, *members, None);
@@ -167,8 +164,8 @@ fn g3_collectives_of_all_kinds_are_in_flight_at_once_on_overlapping_class_routes
             };
             (case, members[which])
         });
-        let cases = cases.collect();
-        Play::new(&stage, cases).run(&mut stage);
+        let cases: Vec<_> = cases.collect();
+        stage.play(&cases);
         assert!(tree(&stage, |tree| tree.operations) > 20);
     }
 }
@@ -184,8 +181,29 @@ fn g3_broadcasts_of_many_sources_come_in_the_order_of_the_calls() {
         };
         (case, members)
     });
-    let cases = cases.collect();
-    Play::new(&stage, cases).run(&mut stage);
+    let cases: Vec<_> = cases.collect();
+    stage.play(&cases);
+}
+
+/// A rank brings some words to an allreduce through the tree network.
+fn sum(
+    stage: &mut Stage,
+    (geometry, members, rank): (GeometryId, &Members, u32),
+    words: &[u64],
+    output: &Shared,
+    reducer: Reducer,
+) {
+    let context = stage.member(members, rank);
+    let collect = Collect {
+        input: Some((shared(words), 0)),
+        output: Some((output.clone(), 0)),
+        blocks: Blocks::equal(words.len()),
+        sources: Blocks::equal(words.len()),
+        reducer: Some(reducer),
+        algorithm: Some((Algorithm::TreeNetwork, TUNING)),
+        ..Collect::new(geometry, Collective::Allreduce, stage.done(rank as usize).unwrap())
+    };
+    stage.collect(context, with_scratch(&stage[context], collect).unwrap());
 }
 
 /// An allreduce of one word by all ranks, whose operators are given; what each rank heard.
@@ -195,31 +213,18 @@ fn allreduce(
     members: &Members,
     operator: impl Fn(u32) -> Operator,
 ) -> Vec<Result<(), OperationError>> {
-    let (ended, done) = ends();
-    let size = members.size();
-    for rank in 0..size {
-        let context = stage.member(members, rank);
-        let mut collect = Collect {
-            input: Some((shared(&[rank.into()]), 0)),
-            output: Some((shared(&[0]), 0)),
-            blocks: Blocks::equal(1),
-            sources: Blocks::equal(1),
-            reducer: Some(Reducer::new(operator(rank), Element::U64).unwrap()),
-            algorithm: Some((Algorithm::TreeNetwork, crate::stage::TUNING)),
-            ..Collect::new(geometry, Collective::Allreduce, done(rank as usize).unwrap())
-        };
-        let scratch = stage.contexts[context].scratch_len(&collect).unwrap();
-        collect.scratch = Some((shared(&vec![0; scratch.div_ceil(8)]), 0));
-        stage.contexts[context].collect(collect).unwrap();
+    for rank in 0..members.size() {
+        let reducer = Reducer::new(operator(rank), Element::U64).unwrap();
+        sum(stage, (geometry, members, rank), &[rank.into()], &shared(&[0]), reducer);
     }
-    stage.settle("an allreduce", || ended.len() == size as usize);
-    ended.results().into_iter().map(|end| end.1).collect()
+    stage.until(members.size() as usize);
+    stage.results().into_iter().map(|end| end.1).collect()
 }
 
 #[test]
 fn g3_calls_that_differ_fail_at_all_members_and_a_new_geometry_works() {
     let (mut stage, _) = stage(4, 1, 9);
-    let members = Members::range(stage.population(), 0..1, 0, 4, 1).unwrap();
+    let members = stage.range(0, 4, 1);
     let id = stage.create(1, members, None);
     assert!(allreduce(&mut stage, id, &members, |_| Operator::Sum).iter().all(Result::is_ok));
     let odd = |rank| if rank == 2 { Operator::Max } else { Operator::Sum };
@@ -229,7 +234,7 @@ fn g3_calls_that_differ_fail_at_all_members_and_a_new_geometry_works() {
     let ends = allreduce(&mut stage, id, &members, |_| Operator::Sum);
     assert!(ends.iter().all(Result::is_err), "{ends:?}");
     let other = Case { algorithm: Some(Algorithm::Ring), ..case(id, Collective::Allreduce, 4, 9) };
-    Play::new(&stage, vec![(other, members)]).run(&mut stage);
+    stage.play(&[(other, members)]);
     destroy(&mut stage, id, &members);
     let id = stage.create(2, members, None);
     assert!(has_class_route(&stage, 0, id));
@@ -238,21 +243,15 @@ fn g3_calls_that_differ_fail_at_all_members_and_a_new_geometry_works() {
 
 #[test]
 fn d8_the_death_of_a_node_ends_what_goes_through_the_tree_network() {
-    let (mut stage, members) = stage(4, 1, 10);
-    let (ended, done) = ends();
-    let started: Vec<u32> = vec![0, 1, 3];
-    for &rank in &started {
-        let case = case(WORLD, Collective::Allreduce, 4, 3);
-        let done = done(rank as usize).unwrap();
-        let (collect, _) = case.collect(&stage.contexts[rank as usize], rank, done).unwrap();
-        stage.contexts[rank as usize].collect(collect).unwrap();
+    let (mut stage, _) = stage(4, 1, 10);
+    for rank in [0, 1, 3] {
+        stage.start(rank, case(WORLD, Collective::Allreduce, 4, 3), rank as usize);
     }
     stage.rest();
-    assert!(ended.len() == 0);
+    assert_eq!(stage.ends(), []);
     stage.world.kill(2);
-    stage.settle("the news", || ended.len() == 3);
-    assert!(ended.results().iter().all(|end| end.1 == Err(OperationError::NodeDead(2))));
-    let _ = members;
+    stage.until(3);
+    assert!(stage.results().iter().all(|end| end.1 == Err(OperationError::NodeDead(2))));
 }
 
 #[test]
@@ -260,29 +259,17 @@ fn g9_float_sums_through_the_tree_network_have_the_same_bits_in_all_runs() {
     let mut seen = Vec::new();
     for seed in 0..25 {
         let (mut stage, members) = stage(3, 2, seed);
-        let (ended, done) = ends();
         let mut outputs = Vec::new();
         for rank in 0..6u32 {
             let parts: Vec<u64> = (0..20)
                 .map(|at| (1.0 / (f64::from(rank * 31 + at) + 0.7) * 1e3f64.powi(rank as i32 % 3)).to_bits())
                 .collect();
             let output = shared(&[0; 20]);
-            outputs.push(output.clone());
-            let mut collect = Collect {
-                input: Some((shared(&parts), 0)),
-                output: Some((output, 0)),
-                blocks: Blocks::equal(20),
-                sources: Blocks::equal(20),
-                reducer: Some(Reducer::new(Operator::Sum, Element::F64).unwrap()),
-                algorithm: Some((Algorithm::TreeNetwork, crate::stage::TUNING)),
-                ..Collect::new(WORLD, Collective::Allreduce, done(rank as usize).unwrap())
-            };
-            let context = stage.member(&members, rank);
-            let scratch = stage.contexts[context].scratch_len(&collect).unwrap();
-            collect.scratch = Some((shared(&vec![0; scratch.div_ceil(8)]), 0));
-            stage.contexts[context].collect(collect).unwrap();
+            let reducer = Reducer::new(Operator::Sum, Element::F64).unwrap();
+            sum(&mut stage, (WORLD, &members, rank), &parts, &output, reducer);
+            outputs.push(output);
         }
-        stage.settle("a sum", || ended.len() == 6);
+        stage.until(6);
         seen.extend(outputs.iter().map(words));
     }
     assert!(seen.iter().all(|sum| *sum == seen[0]));
@@ -292,12 +279,11 @@ fn g9_float_sums_through_the_tree_network_have_the_same_bits_in_all_runs() {
 #[test]
 fn g2_a_network_that_asks_for_alignment_takes_only_what_all_say_is_aligned() {
     let (mut stage, members) = stage(3, 1, 5);
-    let (_, done) = ends();
     let sum = case(WORLD, Collective::Allreduce, 3, 4);
     for (alignment, aligned, valid) in [(1, false, true), (1, true, true), (8, false, false), (8, true, true)]
     {
         tree(&stage, |tree| tree.alignment = alignment);
-        let any = Collect { aligned, algorithm: None, ..sum.call(sum.memory(0), done(0).unwrap()) };
+        let any = Collect { aligned, algorithm: None, ..sum.call(sum.memory(0), stage.done(0).unwrap()) };
         let query = stage.contexts[0].query(&any).unwrap();
         assert_eq!(query.metadata.aligned, valid);
         assert_eq!(query.choose(None).unwrap().algorithm == Algorithm::TreeNetwork, valid);
@@ -306,18 +292,18 @@ fn g2_a_network_that_asks_for_alignment_takes_only_what_all_say_is_aligned() {
         assert_eq!(named, if valid { Ok(()) } else { Err(unmet) });
     }
     // Who says so and has others is told, and nothing was started.
-    let memory = || Some((pami::Shared::clone(&shared(&[0; 6])), 4));
-    let wrong = Collect { aligned: true, input: memory(), ..sum.call(sum.memory(0), done(0).unwrap()) };
+    let memory = || Some((Shared::clone(&shared(&[0; 6])), 4));
+    let wrong = Collect { aligned: true, input: memory(), ..sum.call(sum.memory(0), stage.done(0).unwrap()) };
     let refused = CollectError::Unaligned(pami::collective::Area::Input);
     assert_eq!(stage.contexts[0].collect(wrong), Err(refused));
     // Nor does an offset tell where the memory is an application's.
-    pami::Shared::scope(&mut [0u64; 8].as_mut_bytes()[4..], |memory| {
+    Shared::scope(&mut [0u64; 8].as_mut_bytes()[4..], |memory| {
         let input = Some((memory.clone(), 0));
-        let wrong = Collect { aligned: true, input, ..sum.call(sum.memory(0), done(0).unwrap()) };
+        let wrong = Collect { aligned: true, input, ..sum.call(sum.memory(0), stage.done(0).unwrap()) };
         assert_eq!(stage.contexts[0].collect(wrong), Err(refused));
     });
     let aligned = Case { aligned: true, ..sum };
-    Play::new(&stage, vec![(aligned, members)]).run(&mut stage);
+    stage.play(&[(aligned, members)]);
     assert!(tree(&stage, |tree| tree.operations) > 0);
 }
 
@@ -326,41 +312,24 @@ fn r4_a_member_that_gives_up_leaves_the_class_route_to_nobody() {
     for (per_node, seed) in [(1, 1), (1, 2), (2, 3), (2, 4)] {
         let (mut stage, members) = stage(3, per_node, seed);
         assert!(has_class_route(&stage, 0, WORLD));
-        let (ended, done) = ends();
         let size = members.size();
         for rank in (0..size).rev() {
-            let active = &mut stage.contexts[rank as usize];
             if rank == 1 {
-                active.abandon(WORLD, 7, done(1).unwrap()).unwrap();
+                stage.abandon(1, 7, 1);
             } else {
-                let case = case(WORLD, Collective::Allreduce, size, 130);
-                let (collect, _) = case.collect(active, rank, done(rank as usize).unwrap()).unwrap();
-                active.collect(collect).unwrap();
+                stage.start(rank, case(WORLD, Collective::Allreduce, size, 130), rank as usize);
             }
         }
-        stage.settle("abandoned", || ended.len() == size as usize);
+        stage.until(size as usize);
         let abandoned = Err(OperationError::Abandoned { rank: 1, reason: 7 });
-        assert!(ended.results().into_iter().all(|(_, result)| result == abandoned));
+        assert!(stage.results().into_iter().all(|(_, result)| result == abandoned));
         stage.rest();
         assert!((0..size as usize).all(|context| !has_class_route(&stage, context, WORLD)));
         for what in COLLECTIVES {
             let case = Case { algorithm: None, ..case(WORLD, what, size, 40) };
-            Play::new(&stage, vec![(case, members)]).run(&mut stage);
+            stage.play(&[(case, members)]);
         }
     }
-}
-
-/// Each rank calls these, with the algorithm that it chooses unless one is named.
-fn start(
-    stage: &mut Stage,
-    rank: u32,
-    call: Case,
-    cookie: usize,
-    done: impl Fn(usize) -> Option<Done<Port>>,
-) {
-    let done = done(cookie * 10 + rank as usize).unwrap();
-    let (collect, _) = call.collect(&stage.contexts[rank as usize], rank, done).unwrap();
-    stage.contexts[rank as usize].collect(collect).unwrap();
 }
 
 #[test]
@@ -372,22 +341,21 @@ fn r4_what_is_behind_a_given_up_collective_on_its_class_route_ends_and_all_else_
         let any = |id, algorithm| Case { algorithm, ..case(id, Collective::Allreduce, 3, 5) };
         let (tree, ring) = (any(WORLD, None), any(WORLD, Some(Algorithm::Ring)));
         let other = any(id, None);
-        let (ended, done) = ends();
         for rank in [0, 2] {
             for (cookie, call) in [tree, tree, tree, ring, other, other, other].into_iter().enumerate() {
-                start(&mut stage, rank, call, cookie, done);
+                stage.start(rank, call, cookie * 10 + rank as usize);
             }
         }
         stage.rest();
-        start(&mut stage, 1, tree, 0, done);
-        stage.contexts[1].abandon(WORLD, 7, done(11).unwrap()).unwrap();
+        stage.start(1, tree, 1);
+        stage.abandon(1, 7, 11);
         for (cookie, call) in [(2, tree), (3, ring)] {
-            start(&mut stage, 1, call, cookie, done);
+            stage.start(1, call, cookie * 10 + 1);
         }
-        stage.settle("the world's", || ended.len() == 12);
-        (4..7).for_each(|cookie| start(&mut stage, 1, other, cookie, done));
-        stage.settle("the other's", || ended.len() == 21);
-        for (cookie, result) in ended.results() {
+        stage.until(12);
+        (4..7).for_each(|cookie| _ = stage.start(1, other, cookie * 10 + 1));
+        stage.until(21);
+        for (cookie, result) in stage.results() {
             assert_eq!(result, if matches!(cookie / 10, 1 | 2) { given_up } else { Ok(()) }, "{cookie}");
         }
     }
@@ -397,25 +365,24 @@ fn r4_what_is_behind_a_given_up_collective_on_its_class_route_ends_and_all_else_
 fn r4_who_was_done_with_what_is_given_up_or_begins_it_later_leaves_the_class_route_too() {
     for seed in 0..4 {
         let (mut stage, members) = stage(3, 1, seed);
-        let (ended, done) = ends();
         let give_up = |stage: &mut Stage| {
-            stage.contexts[1].abandon(WORLD, 7, done(1).unwrap()).unwrap();
+            stage.abandon(1, 7, 1);
             stage.rest();
         };
         if seed % 2 == 0 {
             give_up(&mut stage);
         }
         for rank in [0, 2] {
-            start(&mut stage, rank, case(WORLD, Collective::Broadcast, 3, 5), 0, done);
+            stage.start(rank, case(WORLD, Collective::Broadcast, 3, 5), rank as usize);
         }
         stage.rest();
         if seed % 2 == 1 {
             give_up(&mut stage);
         }
-        assert_eq!(ended.len(), 3);
+        assert_eq!(stage.ends().len(), 3);
         assert_eq!([0, 1, 2].map(|context| has_class_route(&stage, context, WORLD)), [false; 3]);
         let any = Case { algorithm: None, ..case(WORLD, Collective::Allreduce, 3, 5) };
-        Play::new(&stage, vec![(any, members)]).run(&mut stage);
+        stage.play(&[(any, members)]);
     }
 }
 
@@ -443,17 +410,13 @@ fn g3_a_call_that_differs_inside_a_node_ends_the_use_of_the_class_route_at_all()
 fn g7_roots_that_differ_are_found_though_all_packets_are_alike() {
     for (what, seed) in [(Collective::Reduce, 1), (Collective::Broadcast, 2), (Collective::Broadcast, 3)] {
         let (mut stage, _) = stage(3, 1, seed);
-        let (ended, done) = ends();
         for rank in 0..3 {
             let call = Case { root: u32::from(rank == 1), ..case(WORLD, what, 3, 5) };
-            start(&mut stage, rank, call, 0, done);
+            stage.start(rank, call, rank as usize);
         }
-        stage.settle("calls that differ", || ended.len() == 3);
-        assert!(
-            ended.results().iter().any(|end| end.1 == Err(OperationError::Differs)),
-            "{:?}",
-            ended.list()
-        );
+        stage.until(3);
+        let ended = stage.results();
+        assert!(ended.iter().any(|end| end.1 == Err(OperationError::Differs)), "{ended:?}");
     }
 }
 
@@ -462,7 +425,7 @@ fn g7_a_single_node_takes_no_class_route() {
     for nodes in [1, 2] {
         let (mut stage, _) = stage(nodes, 2, 1);
         assert_eq!(has_class_route(&stage, 0, WORLD), nodes == 2);
-        let members = Members::range(stage.population(), 0..1, 0, 2, 1).unwrap();
+        let members = stage.range(0, 2, 1);
         let id = stage.create(1, members, Some(domains(1, 2)));
         assert!(!has_class_route(&stage, 0, id));
         assert_eq!(tree(&stage, |tree| tree.routes()), 1);
@@ -473,16 +436,10 @@ fn g7_a_single_node_takes_no_class_route() {
 fn g1_a_context_goes_when_it_has_told_that_it_leaves_a_class_route() {
     let (mut stage, members) = stage(2, 1, 2);
     let id = stage.create(1, members, None);
-    stage.contexts[0].destroy_geometry(id).unwrap();
-    let context = stage.contexts.remove(0);
-    let Err((error, context)) = stage.clients[0].destroy_context(context) else {
-        panic!("it has told nobody")
-    };
-    assert_eq!(error, ClientError::SendsUnderWay);
-    stage.contexts.insert(0, context);
+    stage[0].destroy_geometry(id).unwrap();
+    assert_eq!(stage.destroy(0), Err(ClientError::SendsUnderWay), "it has told nobody");
     stage.rest();
-    let context = stage.contexts.remove(0);
-    assert!(stage.clients[0].destroy_context(context).is_ok(), "nobody waits for it");
+    assert_eq!(stage.destroy(0), Ok(()), "nobody waits for it");
 }
 
 #[test]
@@ -499,17 +456,16 @@ fn n8_a_context_says_that_nothing_moves_when_nothing_can_and_not_before() {
             });
             assert!(rounds.count() < 10_000, "it is never quiet");
         };
-        let (ended, done) = ends();
         let over_tree = OVER_TREE.map(|what| case(id, what, members.size(), 130));
         let other = case(id, Collective::Allreduce, members.size(), 20_000);
         let other = Case { algorithm: Some(Algorithm::Ring), ..other };
         let in_runs = Case { scratch_limit: 1000, ..other };
         for (cookie, call) in over_tree.into_iter().chain([other, in_runs]).enumerate() {
-            (0..members.size()).for_each(|rank| start(&mut stage, rank, call, cookie, done));
+            (0..members.size()).for_each(|rank| _ = stage.start(rank, call, cookie * 10 + rank as usize));
             quieten(&mut stage);
-            assert_eq!(ended.len(), (cookie + 1) * members.size() as usize, "{call:?}");
+            assert_eq!(stage.told.len(), (cookie + 1) * members.size() as usize, "{call:?}");
         }
-        assert!(ended.results().iter().all(|end| end.1.is_ok()));
+        stage.all_good();
         destroy(&mut stage, id, &members);
         quieten(&mut stage);
         assert_eq!(tree(&stage, |tree| tree.routes()), 1);
