@@ -72,7 +72,7 @@ pub use client::{Client, ClientError, Node, Sharing};
 pub use collective::engine::{Announcement, CollectError, Geometry, GeometryError, Limits};
 pub use context::registration::{self, Region};
 pub use context::{
-    Active, Collect, Context, Done, Get, NewGeometry, ObjectMemory, OnAnnounced, OnFetched, OnPart,
+    Active, Collect, Context, Done, Get, NewGeometry, ObjectMemory, OnAnnounced, OnDeaths, OnFetched, OnPart,
     OnReceived, Poster, Process, Progress, Put, Receive, Rmw, Send, Work, WorkSlot,
 };
 pub use dispatch::{Completion, Fetched, Message, Part, Received};

@@ -4,7 +4,7 @@
 //! has sent all that it had to, so collectives go on; but what still wants something of it ends, and new operations to it are
 //! refused.
 
-use super::Active;
+use super::{Active, OnDeaths};
 use crate::device::Port;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
@@ -19,6 +19,11 @@ impl<P: Port> Active<P> {
     /// The node of `endpoint`, if it is dead: nothing comes from there any more.
     pub fn death_of(&self, endpoint: Endpoint) -> Option<u32> {
         self.port.node_of(endpoint.task()).filter(|&node| self.port.is_dead(node))
+    }
+
+    /// What an advance calls when nodes are gone, and all that came from there has been taken in. It may be called when none is.
+    pub fn on_deaths(&mut self, on: Option<OnDeaths<P>>) {
+        self.on_deaths = on;
     }
 
     /// Notes, until the wait ends, that the context waits for `endpoint` without having anything under way towards it: who
@@ -111,6 +116,9 @@ impl<P: Port> Active<P> {
             let Some(error) = self.gone_home(origin) else { break };
             let Some(partial) = self.incoming.take(origin) else { break };
             self.deliver(partial, Err(error));
+        }
+        if let Some(on_deaths) = self.on_deaths {
+            on_deaths(self);
         }
     }
 

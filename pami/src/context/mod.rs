@@ -108,6 +108,8 @@ pub type Collect<P> = engine::Collect<Active<P>>;
 pub type NewGeometry<P> = engine::NewGeometry<Active<P>>;
 /// [What is called when a collective is announced](engine::OnAnnounced).
 pub type OnAnnounced<P> = engine::OnAnnounced<Active<P>>;
+/// What is called when nodes are gone.
+pub type OnDeaths<P> = &'static (dyn Fn(&mut Active<P>) + Sync);
 
 /// A context without its `advance`: what handlers, callbacks and posted work are handed.
 #[repr(C)]
@@ -142,6 +144,7 @@ pub struct Active<P: Port> {
     questions: Questions,
     unexpected: UnexpectedQueue,
     deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
+    on_deaths: Option<OnDeaths<P>>,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -204,6 +207,7 @@ impl<P: Port> Active<P> {
             processing,
             collectives,
             deferring,
+            on_deaths: None,
             not_sync: PhantomData,
         }
     }
@@ -280,6 +284,12 @@ impl<P: Port> Active<P> {
         let pause = self.acks.most_sleep_ns().into_iter().chain(self.question_ns()).min();
         let pause = pause.map(|most| self.port.now_ns().saturating_add(most));
         self.collectives.look_ns().into_iter().chain(pause).min()
+    }
+
+    /// A message breaks the protocol of the library that this context is of: it is counted with those that break PAMI's.
+    #[cold]
+    pub fn note_protocol_error(&mut self) {
+        self.transport.protocol_error();
     }
 
     /// Whether nothing is new, neither at the port nor posted.

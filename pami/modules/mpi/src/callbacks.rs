@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use pami::device::Port;
-use pami::{Active, Completion, Done, OnPart, Part};
+use pami::{Active, Completion, Done, OnDeaths, OnPart, Part};
 
 type OnDone<P> = &'static (dyn Fn(&mut Active<P>, Completion) + Sync);
 
@@ -12,6 +12,8 @@ pub(crate) struct Callbacks<P: Port> {
     pub(crate) copied: OnDone<P>,
     pub(crate) pulled: OnDone<P>,
     pub(crate) part: &'static (dyn Fn(&mut Active<P>, &Part<'_>) + Sync),
+    /// What hears that nodes are gone.
+    pub(crate) deaths: OnDeaths<P>,
     pub(crate) eager_limit: &'static AtomicUsize,
 }
 

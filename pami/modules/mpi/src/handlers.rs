@@ -63,7 +63,12 @@ pub(crate) fn callbacks<N: Node>(library: &'static Library<N>) -> Result<Callbac
     let part = place(node, "callbacks", move |active: &mut Context<N>, part: &Part<'_>| {
         library.at(active, |at| at.part_came(part));
     })?;
-    Ok(Callbacks { ended, copied, pulled, part, eager_limit: &library.eager_limit })
+    let deaths = place(node, "callbacks", move |active: &mut Context<N>| {
+        if let Some(vci) = library.vci_of(active) {
+            vci.lags.set(Lag::Deaths);
+        }
+    })?;
+    Ok(Callbacks { ended, copied, pulled, part, deaths, eager_limit: &library.eager_limit })
 }
 
 /// What takes messages in.

@@ -92,6 +92,8 @@ impl<N: Node> Mpi<N> {
         *library.declared.lock() = Some(declared);
         for (number, vci) in vcis.iter().enumerate() {
             vci.lane.open(&mut client, number as u8)?;
+            let on_deaths = library.callbacks()?.deaths;
+            vci.lane.with(|| node.rest(), |context| context.on_deaths(Some(on_deaths)));
         }
         *library.client.lock() = Some(client);
         let mpi = Self { library };

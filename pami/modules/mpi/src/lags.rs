@@ -1,4 +1,4 @@
-//! What of a context waits for room below: every advance looks whether anything does.
+//! What of a context is still to be done, such as what waits for room below: every advance looks whether anything does.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,6 +11,8 @@ pub(crate) enum Lag {
     Collectives = 2,
     /// Answers of windows.
     Answers = 4,
+    /// Nodes are gone: what waits for them ends.
+    Deaths = 8,
 }
 
 /// Which of them there are.

@@ -116,6 +116,12 @@ impl<P: Port> Vci<P> {
         {
             at.go_on();
         }
+        if self.lags.take(Lag::Deaths) {
+            if let Ok(mut at) = self.state.lock().at(active, self, callbacks) {
+                at.bury();
+            }
+            self.look_after(active, callbacks);
+        }
         if self.lags.take(Lag::Collectives) {
             let mut state = self.state.lock();
             let State { collectives, requests, protocols, .. } = &mut *state;

@@ -89,6 +89,14 @@ impl<N: Node> Mpi<N> {
         self.library.threads
     }
 
+    /// Messages of peers that kept to no protocol, and were dropped: in all contexts.
+    pub fn protocol_errors(&self) -> u64 {
+        let of = |vci: &'static Vci<N::Port>| {
+            vci.lane.with(|| self.library.node.rest(), |context| context.counters().protocol_errors)
+        };
+        self.library.vcis.iter().filter_map(of).sum()
+    }
+
     /// The settings as they are now.
     pub fn settings(&self) -> Settings {
         *self.library.settings.lock()

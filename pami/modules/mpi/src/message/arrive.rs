@@ -73,7 +73,7 @@ impl<P: Port> At<'_, P> {
             if rts {
                 return Receive::Done;
             }
-            self.messages.owe_credit(origin, message.total);
+            self.messages.passed(origin, 0, message.total);
             if message.is_whole() {
                 if let Some(receiving) = self.receiving(slot) {
                     receiving.place(0, message.data);
@@ -84,15 +84,17 @@ impl<P: Port> At<'_, P> {
             return Receive::Packets(self.callbacks.part(self.requests.cookie(slot)));
         }
         self.messages.credited(origin, envelope.credit.get());
-        let unexpected = &mut self.messages.unexpected;
         if rts {
-            if shut || unexpected.push_rts(origin, envelope, source).is_none() {
+            if shut || self.messages.unexpected.push_rts(origin, envelope, source).is_none() {
                 self.refuse(origin, number);
             }
             return Receive::Done;
         }
-        // Senders never have more here than there is room for.
-        let Some(place) = unexpected.push(origin, envelope) else { return Receive::Done };
+        let Some(place) = self.messages.keep(origin, envelope) else {
+            // Its sender ignores what it was granted.
+            self.active.note_protocol_error();
+            return Receive::Done;
+        };
         if message.is_whole() {
             self.messages.unexpected.store(place, message.data);
             return Receive::Done;

@@ -9,7 +9,11 @@
 //! | at first | each peer is sure of an equal share of half the pool, of [`FIRST`] units at most; in a job of so many tasks that this is none, the first message waits for the answer to a question |
 //! | an RTS says that credit was short | its sender's grant doubles, but never above what stays free then |
 //! | a message leaves that had more than its share | its units stay in the pool if less is free than its sender has |
-//! | credit was short, and nothing is free | the one with the most gives back what it does not use |
+//! | credit was short, and nothing is free | the one with the most, of some that have more than they are sure of, gives back what it does not use |
+//! | a peer's node died | all that it had is free, but for what lies here until that leaves |
+//!
+//! Nobody is believed: what a peer has lie here counts against what it was granted. A message over that is dropped, and counted as
+//! a protocol error; nobody else's place is taken (SPEC D-9).
 //!
 //! So one busy peer has half the pool, two a third each, and so on; and a peer without credit is held up by nobody: RTS need none.
 
@@ -44,12 +48,16 @@ pub(super) struct Credit {
     /// Units of the peer's that are left.
     left: u16,
     asked: Asked,
-    /// Units that the peer was granted: its credit, what its messages take, and what it is owed.
+    /// Units that the peer was granted, but for those in `here`: its credit, what is on its way, and what it is owed.
     granted: u16,
+    /// Units that unexpected messages of the peer's take.
+    here: u16,
     /// What it may use again, and has not heard of.
     owed: u16,
     /// It was told to give back what it does not use, and has been granted nothing since.
     recalled: bool,
+    /// Its node died.
+    dead: bool,
 }
 
 /// The units of a context.
@@ -71,14 +79,17 @@ impl Pool {
     /// What is known of a peer at first.
     pub(super) fn first(&self) -> Credit {
         let asked = if self.sure == 0 { Asked::No } else { Asked::Yes };
-        Credit { left: self.sure, asked, granted: self.sure, owed: 0, recalled: false }
+        Credit { left: self.sure, asked, granted: self.sure, here: 0, owed: 0, recalled: false, dead: false }
     }
 
     /// Grants more to a peer whose credit was short. Returns whether there was room for that.
     pub(super) fn grant(&mut self, credit: &mut Credit) -> bool {
-        let most = self.free.saturating_sub(credit.granted.into()) / 2;
-        let more =
-            u32::from(credit.granted.max(SOME)).min(most).min(u32::from(u16::MAX - credit.granted)) as u16;
+        if credit.dead {
+            return false;
+        }
+        let has = credit.total();
+        let most = self.free.saturating_sub(has.into()) / 2;
+        let more = u32::from(has.max(SOME)).min(most).min(u32::from(u16::MAX - has)) as u16;
         self.free -= u32::from(more);
         credit.granted += more;
         credit.owed += more;
@@ -86,12 +97,30 @@ impl Pool {
         more > 0
     }
 
-    /// A message of a peer's needs its units no more.
+    /// A message of a peer's that never lay here needs its units no more.
     #[inline]
-    pub(super) fn left(&mut self, credit: &mut Credit, units: u16) {
+    pub(super) fn passed(&mut self, credit: &mut Credit, units: u16) {
+        let has = credit.granted;
+        self.left(credit, units, has);
+    }
+
+    /// A message of a peer's that lay here is gone.
+    pub(super) fn taken(&mut self, credit: &mut Credit, units: u16) {
+        credit.here -= units;
+        credit.granted += units;
+        if credit.dead {
+            return self.take_back(credit, units);
+        }
+        let has = credit.total();
+        self.left(credit, units, has);
+    }
+
+    /// Units of a peer that has so many are not used any more.
+    #[inline]
+    fn left(&mut self, credit: &mut Credit, units: u16, has: u16) {
         let mut units = units;
-        if credit.granted > self.sure && u32::from(credit.granted) > self.free {
-            let over = units.min(credit.granted - self.sure);
+        if has > self.sure && u32::from(has) > self.free {
+            let over = units.min(has - self.sure);
             self.take_back(credit, over);
             units -= over;
         }
@@ -111,9 +140,20 @@ impl Pool {
         self.free += u32::from(units);
     }
 
+    /// A peer's node died: nothing more comes from there, and nothing is owed to it.
+    pub(super) fn bury(&mut self, credit: &mut Credit) {
+        (credit.dead, credit.owed) = (true, 0);
+        self.take_back(credit, u16::MAX);
+    }
+
+    /// Whether a peer has more than it is sure of.
+    pub(super) fn is_over(&self, credit: &Credit) -> bool {
+        credit.total() > self.sure
+    }
+
     /// What a peer has that it could be told to give back, if it does not use it.
     pub(super) fn excess(&self, credit: &Credit) -> u16 {
-        if credit.recalled { 0 } else { credit.granted.saturating_sub(self.sure) }
+        if credit.recalled || credit.dead { 0 } else { credit.total().saturating_sub(self.sure) }
     }
 
     /// What is not used of a peer's units, over what this context is sure of.
@@ -131,6 +171,21 @@ impl Pool {
 }
 
 impl Credit {
+    /// All that the peer was granted.
+    fn total(&self) -> u16 {
+        self.granted + self.here
+    }
+
+    /// A message of the peer's is to lie here. Returns whether it was granted that.
+    pub(super) fn keep(&mut self, units: u16) -> bool {
+        let may = units <= self.granted - self.owed;
+        if may {
+            self.granted -= units;
+            self.here += units;
+        }
+        may
+    }
+
     /// Whether there is enough for a message of so many units.
     #[inline]
     pub(super) fn has(&self, units: u16) -> bool {
@@ -186,7 +241,7 @@ impl Credit {
         self.owed -= units;
     }
 
-    /// Whether the peer should be told what it is owed by a message of its own: half of what it was granted.
+    /// Whether the peer should be told what it is owed by a message of its own: half of what it was granted and has not here.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.owed > 0 && 2 * u32::from(self.owed) >= self.granted.into()

@@ -55,7 +55,7 @@ fn r9_who_has_more_than_is_free_has_less_with_every_message_that_leaves_until_al
             credit.told(credit.owed());
             pool.grant(credit);
             credit.told(credit.owed());
-            pool.left(credit, 1);
+            pool.passed(credit, 1);
         }
     }
     let granted: Vec<u16> = credits.iter().map(|credit| credit.granted).collect();
@@ -85,7 +85,7 @@ fn r9_a_peer_gives_back_no_more_than_it_was_granted() {
     credit.told(credit.owed());
     pool.take_back(&mut credit, u16::MAX);
     assert_eq!((pool.free, credit.granted), (64, 0));
-    pool.left(&mut credit, 7);
+    pool.passed(&mut credit, 7);
     assert!(credit.owed() <= credit.granted, "{credit:?}");
 }
 
@@ -100,7 +100,7 @@ fn r9_a_message_that_leaves_takes_no_peer_below_what_it_is_sure_of() {
     // Nothing is free, as if others had all of it.
     pool.free = 0;
     let granted = credit.granted;
-    pool.left(&mut credit, granted);
+    pool.passed(&mut credit, granted);
     assert_eq!(
         (credit.granted, u32::from(credit.owed()), pool.free),
         (sure, sure.into(), (granted - sure).into())
@@ -120,6 +120,36 @@ fn r9_what_a_peer_may_use_again_after_a_recall_can_be_recalled_again() {
     pool.take_back(&mut credit, 0);
     assert_eq!(pool.excess(&credit), 0);
     pool.free += 300;
-    pool.left(&mut credit, excess);
+    pool.passed(&mut credit, excess);
     assert_eq!(pool.excess(&credit), excess, "it idles with that");
+}
+
+#[test]
+fn d9_r9_what_lies_here_of_a_peer_is_never_more_than_it_was_granted() {
+    let mut pool = Pool::new(64, 2);
+    let mut credits = [pool.first(); 2];
+    let sure = credits[0].granted;
+    assert!((0..sure).all(|_| credits[0].keep(1)));
+    assert!(!credits[0].keep(1), "it ignores what it was granted");
+    pool.take_back(&mut credits[0], u16::MAX);
+    assert_eq!(credits[0].total(), sure, "nothing of that is given back");
+    (0..sure).for_each(|_| pool.taken(&mut credits[0], 1));
+    assert!(!credits[0].keep(1), "it has not heard that there is room");
+    credits[0].told(sure);
+    assert!(credits[0].keep(sure));
+    assert_eq!(pool.free + u32::from(sure) * 2, 64);
+}
+
+#[test]
+fn r2_r9_what_a_dead_peer_had_is_free_once_none_of_it_lies_here() {
+    let mut pool = Pool::new(300, 2);
+    let mut credit = pool.first();
+    pool.grant(&mut credit);
+    let all = pool.free + u32::from(credit.total());
+    assert!(credit.keep(3));
+    pool.bury(&mut credit);
+    assert_eq!((pool.free, credit.total(), pool.excess(&credit)), (all - 3, 3, 0));
+    pool.taken(&mut credit, 3);
+    assert_eq!((pool.free, credit.total(), credit.is_due()), (all, 0, false));
+    assert!(!pool.grant(&mut credit));
 }

@@ -24,6 +24,7 @@ mod bulk;
 mod credit;
 mod cts;
 mod depart;
+mod holders;
 mod matching;
 mod receive;
 mod started;
@@ -31,7 +32,7 @@ mod unexpected;
 mod watch;
 
 use crate::callbacks::Callbacks;
-use crate::envelope::{ANSWER, RECALL, RTS};
+use crate::envelope::{ANSWER, Envelope, RECALL, RTS};
 use crate::error::Result;
 use crate::lags::Lags;
 use crate::protocols::Protocols;
@@ -41,6 +42,7 @@ use base::fill;
 use bulk::Bulk;
 use credit::{Credit, Pool, units_of};
 pub(crate) use depart::Short;
+use holders::Holders;
 pub(crate) use matching::Wanted;
 use pami::client::Node;
 use pami::device::Port;
@@ -64,17 +66,19 @@ struct Peer {
     rts_sent: u32,
     seen: u32,
     /// Its RTS that found no place and of which it has not heard.
-    refused: Option<Refused>,
+    refused: Refused,
     /// Whether it is in the queue of peers that something waits for.
     queued: bool,
+    /// Whether it is among those that have more credit than they are sure of.
+    holds: bool,
 }
 
-/// RTS in sequence. Those among them that a receive has matched have their CTS before their sender hears of the others; none
+/// RTS in sequence, or none. Those among them that a receive has matched have their CTS before their sender hears of the others; none
 /// has a place.
 #[derive(Clone, Copy, Debug)]
 struct Refused {
     first: u32,
-    last: u32,
+    count: u32,
 }
 
 /// Point to point in one context.
@@ -90,6 +94,8 @@ pub(crate) struct Messages {
     queue: List,
     /// Its memory for unexpected messages, which peers are granted.
     pool: Pool,
+    /// Peers that have more of it than they are sure of.
+    holders: Holders,
     /// Counts looks after nodes.
     looks: u32,
 }
@@ -106,6 +112,7 @@ impl Messages {
             peers: fill(node, "peers", tasks, || Peer::new(pool.first()))?,
             links: fill(node, "peers", tasks, Link::default)?,
             pool,
+            holders: Holders::new(node, units)?,
             ..Self::default()
         })
     }
@@ -125,7 +132,7 @@ impl Messages {
             self.unexpected.unlink(place);
             self.unexpected.free(place);
             if let Some((origin, envelope)) = waiting.filter(|(_, envelope)| !envelope.has(RTS)) {
-                self.owe_credit(origin, envelope.len.get() as usize);
+                self.taken(origin, envelope.len.get() as usize);
             }
         }
     }
@@ -167,17 +174,28 @@ impl Messages {
             peer.credit.gain(gained);
         }
         let units = if len <= CHUNK { 1 } else { units_of(len) };
-        self.pool.left(&mut peer.credit, units);
+        self.pool.passed(&mut peer.credit, units);
         if peer.credit.is_due() {
             self.queue(task);
         }
     }
 
-    /// A message of a peer with its data needs no room any more.
-    fn owe_credit(&mut self, peer: Endpoint, len: usize) {
+    /// The place of a message of a peer with its data; `None` if the peer has used up what it was granted.
+    fn keep(&mut self, origin: Endpoint, envelope: Envelope) -> Option<u32> {
+        let units = units_of(envelope.len.get() as usize);
+        let peer = self.peers.get_mut(origin.task() as usize)?;
+        if !peer.credit.keep(units) {
+            return None;
+        }
+        // As many as were granted have room.
+        self.unexpected.push(origin, envelope)
+    }
+
+    /// A message of a peer with its data lies here no more.
+    fn taken(&mut self, peer: Endpoint, len: usize) {
         let task = peer.task();
         let Some(peer) = self.peers.get_mut(task as usize) else { return };
-        self.pool.left(&mut peer.credit, units_of(len));
+        self.pool.taken(&mut peer.credit, units_of(len));
         if peer.credit.is_due() {
             self.queue(task);
         }
@@ -188,11 +206,11 @@ impl Messages {
         let task = origin.task();
         let Some(peer) = self.peers.get_mut(task as usize) else { return };
         if self.pool.grant(&mut peer.credit) {
+            self.holders.note(task, self.peers, &self.pool);
             return self.say(task, ANSWER);
         }
         let least = self.pool.excess(&peer.credit);
-        let excess = |(task, peer): (usize, &Peer)| (self.pool.excess(&peer.credit), task as u32);
-        let most = self.peers.iter().enumerate().map(excess).max();
+        let most = self.holders.most(self.peers, &self.pool);
         if let Some((_, task)) = most.filter(|&(excess, _)| excess > least) {
             self.peers[task as usize].credit.recall();
             self.say(task, RECALL);
@@ -220,7 +238,7 @@ impl Messages {
         let Some(peer) = self.peer(peer).filter(|_| rts) else { return (0, false) };
         let number = peer.seen;
         peer.seen = number.wrapping_add(1);
-        (number, peer.refused.is_some())
+        (number, peer.refused.count > 0)
     }
 
     #[inline]
@@ -259,8 +277,9 @@ impl Peer {
             cts: List::EMPTY,
             rts_sent: 0,
             seen: 0,
-            refused: None,
+            refused: Refused { first: 0, count: 0 },
             queued: false,
+            holds: false,
         }
     }
 }

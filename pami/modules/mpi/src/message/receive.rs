@@ -131,7 +131,7 @@ impl<P: Port> At<'_, P> {
             messages.unexpected.read(place, |at, data| receiving.place(at, data));
         }
         messages.unexpected.free(place);
-        messages.owe_credit(origin, len as usize);
+        messages.taken(origin, len as usize);
         self.data_came(slot, broken);
     }
 
@@ -240,8 +240,8 @@ impl<P: Port> At<'_, P> {
     /// The RTS with this number has no place: its sender is told, once there is room.
     pub(super) fn refuse(&mut self, origin: Endpoint, number: u32) {
         let Some(peer) = self.messages.peer(origin) else { return };
-        let first = peer.refused.map_or(number, |refused| refused.first);
-        peer.refused = Some(Refused { first, last: number });
+        let first = if peer.refused.count > 0 { peer.refused.first } else { number };
+        peer.refused = Refused { first, count: number.wrapping_sub(first).saturating_add(1) };
         if !self.tell_refused(origin.task() as usize) {
             self.messages.queue(origin.task());
             self.lags.set(Lag::Messages);
@@ -255,19 +255,21 @@ impl<P: Port> At<'_, P> {
         let to = Endpoint::from_parts(me.client(), task as u32, me.context());
         loop {
             let Some(peer) = self.messages.peers.get(task) else { return true };
-            let Some(Refused { first, last }) = peer.refused else { return true };
+            let Refused { first, count: all } = peer.refused;
+            if all == 0 {
+                return true;
+            }
             if !peer.owing.is_empty() {
                 return false;
             }
-            let all = last.wrapping_sub(first).saturating_add(1);
             let count = u16::try_from(all).unwrap_or(u16::MAX);
             // What goes to a dead node is nobody's.
             if self.send_control(to, REFUSED, count, NONE, first) == Err(SendError::Again) {
                 return false;
             }
             if let Some(peer) = self.messages.peers.get_mut(task) {
-                let next = first.wrapping_add(count.into());
-                peer.refused = (all > count.into()).then_some(Refused { first: next, last });
+                peer.refused =
+                    Refused { first: first.wrapping_add(count.into()), count: all - u32::from(count) };
             }
         }
     }

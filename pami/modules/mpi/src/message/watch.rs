@@ -1,6 +1,6 @@
 //! Nodes that die: what waits for them ends.
 
-use super::At;
+use super::{At, Messages};
 use crate::envelope::INTERNAL;
 use crate::error::Error;
 use crate::request::{Arrived, Awaits, Operation, Progress, Receiving};
@@ -56,6 +56,19 @@ impl<P: Port> At<'_, P> {
         };
         if let Some(endpoint) = endpoint {
             self.active.watch(endpoint);
+        }
+    }
+
+    /// Takes back what those were granted whose nodes died.
+    #[cold]
+    pub(crate) fn bury(&mut self) {
+        let me = self.active.endpoint();
+        let Messages { peers, pool, .. } = &mut *self.messages;
+        for (task, peer) in (0..).zip(peers.iter_mut()) {
+            let endpoint = Endpoint::from_parts(me.client(), task, me.context());
+            if self.active.death_of(endpoint).is_some() {
+                pool.bury(&mut peer.credit);
+            }
         }
     }
 

@@ -1,9 +1,12 @@
 //! Memory for unexpected messages: one pool for all peers, of which each has what it uses (SPEC ).
 
-use crate::machine::node_among;
-use crate::scene::{Comm, Library, numbers, room, run_with, values};
-use mpi::{Mpi, Request, Settings, Threads};
-use pami::ClientBuilder;
+use crate::machine::{Packet, node_among};
+use crate::scene::{Comm, Library, numbers, room, run_in, run_tasks, run_with, values};
+use mpi::{Error, Mpi, Request, Settings, Threads};
+use pami::endpoint::{ClientId, ContextOffset};
+use pami::packet::{Envelope, Kind};
+use pami::{ClientBuilder, Endpoint};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Tag of what follows a burst.
 const SEEN: i32 = 99;
@@ -166,4 +169,79 @@ fn r9_r1_without_any_memory_messages_stay_with_their_senders_until_they_are_want
             mpi.wait_all(&mut sends, &mut []).unwrap();
         }
     });
+}
+
+#[test]
+fn d9_r9_who_ignores_what_it_was_granted_takes_no_place_of_others_and_is_counted() {
+    // Each is sure of 10.
+    run_in(3, 1, pieces(64), |mpi, _| {
+        let world = mpi.world();
+        match world.rank() {
+            0 => {
+                let me = Endpoint::from_parts(ClientId(0), 0, ContextOffset(0));
+                let origin = Endpoint::from_parts(me.client(), 1, me.context());
+                // Communicator, rank, tag, length; request, credit, flags.
+                let words = [0, 1, 77, 4].map(u32::to_le_bytes).concat();
+                let header = [&words[..], &[0xff, 0x7f, 0, 0, 0, 0, 0, 0]].concat();
+                for _ in 0..100 {
+                    let (kind, dispatch, total) = (Kind::EagerFirst, 0, 4);
+                    let envelope =
+                        Envelope { kind, dispatch, origin, target: me, message: 0, offset: 0, total };
+                    mpi.node().world.forge(Packet::new(envelope, &header, &[1; 4]));
+                }
+                assert_eq!(world.iprobe(2, 0), Ok(None));
+                world.send(&room(0), 2, 1).unwrap();
+                seen(world, 2);
+                drain(world, 10, 2, 0);
+                // What it was granted is there.
+                let data = room(1);
+                for _ in 0..10 {
+                    world.recv(&data, 1, 77).unwrap();
+                }
+                assert_eq!(world.iprobe(1, 77), Ok(None));
+                assert!(mpi.protocol_errors() >= 90, "{}", mpi.protocol_errors());
+                world.send(&room(0), 1, 1).unwrap();
+            }
+            1 => drop(world.recv(&room(0), 0, 1).unwrap()),
+            _ => {
+                world.recv(&room(0), 0, 1).unwrap();
+                let (mut sends, complete) = burst(mpi, 10, 0);
+                assert!(complete >= 9, "{complete}");
+                mpi.wait_all(&mut sends, &mut []).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn r2_who_only_tests_sees_that_the_peer_died_that_its_first_send_or_its_receive_waits_for() {
+    // Nobody is sure of anything.
+    for probes in [false, true] {
+        let over = AtomicBool::new(false);
+        run_tasks(2, 1, pieces(0), Threads::Single, move |mpi| {
+            let world = mpi.world();
+            // Nobody dies in the middle of init.
+            if world.rank() == 1 {
+                world.send(&room(0), 0, 9).unwrap();
+                return over.store(true, SeqCst);
+            }
+            world.recv(&room(0), 1, 9).unwrap();
+            while !over.load(SeqCst) {
+                let _ = world.iprobe(1, 5);
+                std::thread::yield_now();
+            }
+            let mut requests =
+                [world.isend(&numbers(&[1]), 1, 0).unwrap(), world.irecv(&room(1), 1, 0).unwrap()];
+            let _ = mpi.test(&mut requests[0]);
+            mpi.node().world.kill(1);
+            if probes {
+                (0..20).for_each(|_| assert_eq!(world.iprobe(1, 5), Ok(None)));
+            }
+            for request in &mut requests {
+                let looks = if probes { 1 } else { 20 };
+                let outcome = (0..looks).map(|_| mpi.test(request)).find(|outcome| *outcome != Ok(None));
+                assert_eq!(outcome, Some(Err(Error::NodeDead(1))), "probes: {probes}");
+            }
+        });
+    }
 }
