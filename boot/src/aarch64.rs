@@ -20,7 +20,7 @@
 
 mod copies;
 
-use crate::stacks::{EMERGENCY_TOP, STACK_TOP, STRIDE};
+use crate::stacks::{EMERGENCY_TOP, STACK_TOP};
 
 /// Tables of the translation at boot: a root; two for the image, and one for each 2 MiB of it (`linker.ld` has the
 /// most); two for the tree, and two for its at most 2 MiB.
@@ -137,7 +137,11 @@ boot_primary:
     b.hs    6f
     stp     xzr, xzr, [x0], #16
     b       5b
-6:  bl      hart_stacks
+6:  adrp    x0, BOOT_FIRST_STACKS
+    add     x0, x0, :lo12:BOOT_FIRST_STACKS
+    adrp    x1, BOOT_STACKS
+    str     x0, [x1, :lo12:BOOT_STACKS]
+    bl      hart_stacks
     mov     x0, x19
     mrs     x1, mpidr_el1
     mov     x2, x21
@@ -325,8 +329,7 @@ hart_stacks:
     msr     vbar_el1, x0
     adrp    x0, BOOT_STACKS
     add     x0, x0, :lo12:BOOT_STACKS
-    ldr     x1, ={stride}
-    madd    x0, x20, x1, x0
+    ldr     x0, [x0, x20, lsl #3]
     ldr     x1, ={emergency_top}
     add     x1, x0, x1
     mov     sp, x1
@@ -378,10 +381,9 @@ fault:
     adrp    x0, BOOT_STACKS
     add     x0, x0, :lo12:BOOT_STACKS
     mrs     x1, tpidr_el1
-    add     x1, x1, #1
-    msr     tpidr_el0, x2
-    ldr     x2, ={stride}
-    madd    x0, x1, x2, x0
+    ldr     x0, [x0, x1, lsl #3]
+    ldr     x1, ={emergency_top}
+    add     x0, x0, x1
     mov     sp, x0
     sub     sp, sp, #64
     mrs     x0, elr_el1
@@ -443,7 +445,6 @@ boot_tables:
 boot_tables_end:
 "#,
     tables = const BOOT_TABLES,
-    stride = const STRIDE,
     stack_top = const STACK_TOP,
     emergency_top = const EMERGENCY_TOP,
 );

@@ -2,8 +2,8 @@
 //!
 //! The first hart enters at `_start`: it clears `.bss`, takes number 0 and calls `kernel_primary(tree, id, level)`; `tree`
 //! is 0 if there is none, `level` the exception level that the firmware left it at, where there are such.
-//! The others enter at [`secondary_entry`] with the number that the kernel gave them ([`set_hart_id`]): they turn on the MMU with the
-//! table of [`set_translation`] and call `kernel_secondary(hart)`. A fault on any hart calls
+//! The others enter at [`secondary_entry`] with the number that the kernel gave them ([`set_hart_id`]), on stacks that it found
+//! for them ([`set_stacks`]): they turn on the MMU with the table of [`set_translation`] and call `kernel_secondary(hart)`. A fault on any hart calls
 //! `kernel_fault(&`[`Fault`]`)` on that hart's emergency stack, an interrupt `kernel_interrupt()`. The kernel provides these
 //! four symbols; only the last one returns. Interrupts are masked at first.
 #![no_std]
@@ -11,7 +11,8 @@
 mod stacks;
 
 pub use stacks::{
-    EMERGENCY_BYTES, GUARD_BYTES, HARTS, STACK_BYTES, Stack, emergency_stack, guard_pages, stack,
+    EMERGENCY_BYTES, GUARD_BYTES, HARTS, STACK_BYTES, STACKS_BYTES, Stack, emergency_stack, guard_pages,
+    set_stacks, stack,
 };
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -74,7 +75,7 @@ pub fn stop_entry() -> usize {
     boot_stop as *const () as usize
 }
 
-/// Where the firmware is to start the other harts, with their number (1 to 7) as context.
+/// Where the firmware is to start the other harts, with their number, 1 or more, as context.
 #[cfg(target_os = "none")]
 pub fn secondary_entry() -> usize {
     unsafe extern "C" {

@@ -9,7 +9,7 @@
 
 mod copies;
 
-use crate::stacks::{EMERGENCY_TOP, HARTS, STACK_TOP, STRIDE};
+use crate::stacks::{EMERGENCY_TOP, HARTS, STACK_TOP};
 
 core::arch::global_asm!(
     r#"
@@ -73,6 +73,9 @@ boot_primary:
     addi    t0, t0, 8
     j       1b
 2:  li      tp, 0
+    lla     t0, BOOT_FIRST_STACKS
+    lla     t1, BOOT_STACKS
+    sd      t0, 0(t1)
     call    hart_stacks
     mv      a0, s2
     mv      a1, s1
@@ -120,9 +123,9 @@ hart_stacks:
     lla     t0, fault
     csrw    stvec, t0
     lla     t0, BOOT_STACKS
-    li      t1, {stride}
-    mul     t1, t1, tp
+    slli    t1, tp, 3
     add     t0, t0, t1
+    ld      t0, 0(t0)
     li      t1, {emergency_top}
     add     t1, t0, t1
     csrw    sscratch, t1
@@ -228,7 +231,6 @@ BOOT_BEGUN:
     .word   0
 "#,
     harts = const HARTS,
-    stride = const STRIDE,
     stack_top = const STACK_TOP,
     emergency_top = const EMERGENCY_TOP,
 );

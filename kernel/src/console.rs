@@ -1,6 +1,6 @@
 //! Frames to the host tool, over the one serial line (SPEC N-12).
 //!
-//! A frame is a kind, the hart's digit, a payload without zero bytes, and a zero byte. A frame leaves whole: under a
+//! A frame is a kind, the hart, a payload without zero bytes, and a zero byte. A frame leaves whole: under a
 //! short lock, or, for a report, when every other hart has been told to stop.
 
 use crate::{arch, board};
@@ -183,7 +183,9 @@ pub fn head(kind: FrameKind) -> [u8; 2] {
         FrameKind::Report => b'R',
         FrameKind::Status => b'S',
     };
-    [kind, b'0' + arch::hart() as u8]
+    // A digit, or what is no character: not what a firmware's text might go on with.
+    let hart = arch::hart() as u8;
+    [kind, if hart < 10 { b'0' + hart } else { 0x80 | hart }]
 }
 
 /// Sends a whole frame on `console`. `payload` holds no zero byte.

@@ -5,7 +5,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Routing {
     /// Bit n: hart n sleeps.
-    asleep: u8,
+    asleep: u64,
     routed: Option<u8>,
 }
 

@@ -46,7 +46,8 @@ fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usize) -> ! {
         Ok(machine) => arch::set_machine(machine),
         Err(error) => report::refused(Exit::Machine, error),
     };
-    let free = free_memory(machine);
+    let mut free = free_memory(machine);
+    give_stacks(machine, &mut free);
     if let Err(error) = arch::translate(machine, &free) {
         report::refused(Exit::Machine, format_args!("its memory cannot be mapped: {error:?}"));
     }
@@ -109,6 +110,19 @@ fn free_memory(machine: &Machine) -> Free {
     let _ = taken.push(arch::image());
     let _ = taken.push(machine.tree.grown_to_pages());
     layout::free(&machine.banks, &taken, arch::MAPPED_END)
+}
+
+/// Finds memory for the stacks of all harts but this one, near to each.
+fn give_stacks(machine: &Machine, free: &mut Free) {
+    let mut stacks = heapless::Vec::<Region, HARTS>::new();
+    // `boot` calls this hart 0, and the one that is 0 to the kernel what this one is to it.
+    for number in 1..machine.harts.len() {
+        let domain = machine.harts.get(arch::boot_number(number)).and_then(|hart| hart.domain);
+        let Some(region) = layout::take(free, arch::memory::STACKS, domain) else { break };
+        // There is room for those of all harts.
+        let _ = stacks.push(region);
+    }
+    arch::memory::give_stacks(&stacks);
 }
 
 /// The heap's memory, in one piece, and that of each task, near to its harts.

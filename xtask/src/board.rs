@@ -100,7 +100,7 @@ impl Board {
     /// How many harts a node may have.
     pub fn harts(self) -> RangeInclusive<u8> {
         match self {
-            Self::Virt | Self::VirtPci | Self::VirtAia => 1..=8,
+            Self::Virt | Self::VirtPci | Self::VirtAia => 1..=64,
             Self::Versal => 2..=2,
             Self::SifiveU | Self::Zcu102 => 1..=4,
         }
@@ -157,11 +157,14 @@ impl Board {
     /// What it is made of, where it is real, and how it was tried: the columns of [`list`] behind its instruction sets.
     fn facts(self) -> [&'static str; 4] {
         match self {
-            Self::Virt => {
-                ["1 to 8", "PL011 or 16550; GICv3, GICv2 or PLIC; virtio", "none", "QEMU 7.2, U-Boot 2023.01"]
-            }
-            Self::VirtPci => ["1 to 8", "as virt; virtio over PCI", "none", "QEMU 7.2"],
-            Self::VirtAia => ["1 to 8", "16550; APLIC and IMSICs; virtio", "none", "QEMU 7.2"],
+            Self::Virt => [
+                "1 to 64",
+                "PL011 or 16550; GICv3, GICv2 or PLIC; virtio",
+                "none",
+                "QEMU 7.2, U-Boot 2023.01",
+            ],
+            Self::VirtPci => ["1 to 64", "as virt; virtio over PCI", "none", "QEMU 7.2"],
+            Self::VirtAia => ["1 to 64", "16550; APLIC and IMSICs; virtio", "none", "QEMU 7.2"],
             Self::Versal => ["2", "PL011; GICv3; GEM, virtio", "Versal VCK190", "QEMU 7.2; not on silicon"],
             Self::SifiveU => {
                 ["1 to 4", "SiFive UART; PLIC; GEM", "HiFive Unleashed", "QEMU 7.2; not on silicon"]

@@ -118,7 +118,7 @@ struct Qemu {
     #[arg(long, value_name = "SHAPE")]
     torus: Option<String>,
     /// Hardware threads per node [default: 2, or as many as the topology has]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     harts: Option<u8>,
     /// How they make up a node: sockets x cores x threads, as in 2x2x2, or sockets x clusters x cores x threads
     #[arg(long, value_name = "SHAPE")]

@@ -1,11 +1,11 @@
 //! The stream of a node's console: frames that end with a zero byte.
 //!
-//! `<kind><hart><payload>`; whatever fits no kind is text of the board's firmware.
+//! `<kind><hart><payload>`, where the hart is a digit, or from 10 on its number with the upper bit set; whatever fits no kind is text of the board's firmware.
 
 /// The longest frame that is kept; a longer one is cut into firmware text.
 pub const LONGEST_FRAME: usize = 64 * 1024;
 /// The largest number of harts of a node.
-pub const MAX_HARTS: u8 = 8;
+pub const MAX_HARTS: u8 = 64;
 
 /// One frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -103,11 +103,12 @@ impl Deframer {
 
 fn parse(bytes: &[u8]) -> Frame {
     let firmware = || Frame::Firmware(String::from_utf8_lossy(bytes).into_owned());
-    let [kind, digit, payload @ ..] = bytes else { return firmware() };
-    let hart = digit.wrapping_sub(b'0');
-    if hart >= MAX_HARTS {
-        return firmware();
-    }
+    let [kind, hart, payload @ ..] = bytes else { return firmware() };
+    let hart = match hart {
+        b'0'..=b'9' => hart - b'0',
+        _ if (10..MAX_HARTS).contains(&(hart ^ 0x80)) => hart ^ 0x80,
+        _ => return firmware(),
+    };
     match kind {
         b'D' => Frame::Log { hart, payload: payload.to_vec() },
         b'R' => Frame::Report { hart, text: String::from_utf8_lossy(payload).trim_end().to_owned() },
@@ -157,6 +158,14 @@ mod tests {
         .collect();
         frames(&[&noise]);
         frames(&[b"D\0\0\0S\0S0\0S9up\0R8\0D"]);
+        for text in [&b"SBI 3\0"[..], b"R\xc0\0", b"D\x89\0"] {
+            assert!(matches!(frames(&[text])[..], [Frame::Firmware(_)]), "{text:?}");
+        }
+        let hart = |bytes: &[u8]| match &frames(&[bytes])[..] {
+            [Frame::Report { hart, .. }] => *hart,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([hart(b"R9x\0"), hart(b"R\x8ax\0"), hart(b"R\xbfx\0")], [9, 10, 63]);
         assert_eq!(frames(&[b"S0 \0"]), [Frame::Firmware("S0 ".into())]);
         let endless = vec![b'x'; 3 * LONGEST_FRAME];
         assert_eq!(frames(&[&endless, b"\0S0up\0"]).len(), 2);

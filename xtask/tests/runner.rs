@@ -211,9 +211,9 @@ fn x1_what_cannot_be_run_is_refused_before_anything_starts() {
             || refused(Run::new("x")).contains("no job")
     );
     assert!(refused(Run::new("hello").torus("2y2")).contains("the torus \"2y2\" cannot be"));
-    assert!(refused(Run::new("hello").harts(9)).contains("1 to 8 harts"));
+    assert!(refused(Run::new("hello").harts(65)).contains("1 to 64 harts"));
     assert!(refused(Run::new("hello").topology("2x2")).contains("\"2x2\""));
-    assert!(refused(Run::new("hello").topology("3x3x1")).contains("1 to 8 harts"));
+    assert!(refused(Run::new("hello").topology("5x13x1")).contains("1 to 64 harts"));
     assert!(refused(Run::new("hello").topology("2x2x2").harts(4)).contains("2x2x2 has 8 harts, not 4"));
     assert!(refused(Run::new("hello").torus("2").gdb(2)).contains("there is no node 2"));
     for (run, why) in [

@@ -4,32 +4,32 @@
 //! A sleeper arms the set and then looks for work once more; the waker publishes work and then looks at the
 //! set. A full fence lies between the two steps on both sides, so at least one sees what the other did.
 
-use crate::sync::{AtomicU32, Ordering, const_fn, fence};
+use crate::sync::{AtomicU64, Ordering, const_fn, fence};
 
 /// Says which harts sleep.
 pub struct SleepSet {
-    /// A bit for each hart below 32.
-    sleepers: AtomicU32,
+    /// A bit for each hart below 64.
+    sleepers: AtomicU64,
 }
 
 impl SleepSet {
     const_fn! {
         /// A set of nobody asleep.
         pub fn new() -> Self {
-            Self { sleepers: AtomicU32::new(0) }
+            Self { sleepers: AtomicU64::new(0) }
         }
     }
 
-    /// Announces that `hart`, below 32, is about to sleep. It must look for work between this and its sleep, and arm again
+    /// Announces that `hart`, below 64, is about to sleep. It must look for work between this and its sleep, and arm again
     /// before each sleep: a wake-up takes the announcement down.
     pub fn arm(&self, hart: usize) {
-        self.sleepers.fetch_or(1 << (hart % 32), Ordering::AcqRel);
+        self.sleepers.fetch_or(1 << (hart % 64), Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
     /// Takes the announcement of `hart` back.
     pub fn disarm(&self, hart: usize) {
-        self.sleepers.fetch_and(!(1 << (hart % 32)), Ordering::Relaxed);
+        self.sleepers.fetch_and(!(1 << (hart % 64)), Ordering::Relaxed);
     }
 
     /// To be called after work was published: the harts to interrupt, each told to one waker only. Costs a fence and a load

@@ -19,7 +19,7 @@ use pami::device::CollectiveNetwork;
 use spin::Mutex;
 
 /// Harts of a node.
-const HARTS: usize = 32;
+const HARTS: usize = 64;
 /// Tag of requests whose owner tells the others which route they got.
 const UNTAGGED: u32 = u32::MAX;
 /// Longest sleep of a hart that waits for frames to leave.
@@ -28,7 +28,7 @@ const DRAIN_NS: u64 = 1_000_000;
 struct Shared<N: Nic> {
     adapter: TreeAdapter<N>,
     /// Harts that sleep, a bit each.
-    sleeping: u32,
+    sleeping: u64,
     /// Times that something came in.
     epoch: u64,
     /// The epoch when each hart began its last look, or tried to fall asleep.
@@ -103,7 +103,7 @@ impl<P: Platform, N: Nic> TreeUnit<P, N> {
         }
         let fresh = shared.seen[hart] != shared.epoch;
         shared.seen[hart] = shared.epoch;
-        shared.sleeping |= u32::from(!fresh) << hart;
+        shared.sleeping |= u64::from(!fresh) << hart;
         shared.adapter.flush();
         drop(shared);
         wake_all::<P>(wake);
@@ -251,7 +251,7 @@ impl<P: Platform, N: Nic> CollectiveNetwork for &'static TreeUnit<P, N> {
 
 impl<N: Nic> Shared<N> {
     /// Takes in what has come; returns the harts to wake for it.
-    fn advance(&mut self, hart: usize) -> u32 {
+    fn advance(&mut self, hart: usize) -> u64 {
         if !self.adapter.advance() {
             return 0;
         }
@@ -261,7 +261,7 @@ impl<N: Nic> Shared<N> {
 }
 
 /// Wakes the harts of a set.
-fn wake_all<P: Platform>(mut harts: u32) {
+fn wake_all<P: Platform>(mut harts: u64) {
     while harts != 0 {
         P::wake(harts.trailing_zeros() as usize);
         harts &= harts - 1;

@@ -59,7 +59,7 @@ use crate::shm::Shm;
 use crate::state::{self, FifoRecord};
 use alloc::boxed::Box;
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use dead::Dead;
 use fifo::Station;
 use network::{Held, Ran};
@@ -78,6 +78,8 @@ use statistics::Counters;
 const LOCAL_MTU: usize = 4096;
 /// Pairs of ports that may talk through shared memory; further ones use the adapter's loop-back.
 const MOST_PAIRS: usize = 256;
+/// Most harts of a node.
+pub const MOST_HARTS: usize = 64;
 /// Longest sleep of a hart that waits for the FIFOs to drain.
 const DRAIN_NS: u64 = 1_000_000;
 /// Rounds that the agent core polls in vain before it sleeps.
@@ -106,7 +108,7 @@ pub struct MessageUnit<P: Platform, N: Network> {
     /// Ports that were refused for want of room in the injection FIFO and wait for it.
     starved: Doorbells,
     /// Harts that sleep or are about to, a bit each.
-    sleeping: AtomicU32,
+    sleeping: AtomicU64,
     /// A hart that sleeps found the token taken, and its holder is to run the engine once more and arm the
     /// adapter's interrupts.
     arm_asked: AtomicBool,
@@ -136,7 +138,9 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         if wanted > MOST_PORTS {
             return Err(StartError::TooManyPorts { wanted });
         }
-        if let Some(hart) = agent.filter(|&agent| agent >= harts).or((harts > 32).then_some(harts)) {
+        if let Some(hart) =
+            agent.filter(|&agent| agent >= harts).or((harts > MOST_HARTS).then_some(MOST_HARTS))
+        {
             return Err(StartError::NoSuchHart(hart));
         }
         let mtu = adapter.as_ref().map_or(LOCAL_MTU, Network::mtu);
@@ -172,7 +176,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
             regions: Regions::new(),
             doorbells: Doorbells::new(wanted),
             starved: Doorbells::new(wanted),
-            sleeping: AtomicU32::new(0),
+            sleeping: AtomicU64::new(0),
             arm_asked: AtomicBool::new(false),
             watched: AtomicU64::new(u64::MAX),
             dead: Dead::new(nodes),

@@ -1,8 +1,8 @@
 //! Who runs the engine, and when a hart may sleep (SPEC D-7, N-8).
 
-use super::MessageUnit;
 use super::engine::Engine;
 use super::network::{Held, Network, Ran, Token};
+use super::{MOST_HARTS, MessageUnit};
 use crate::adapter::{ReliableAdapter, Watch};
 use crate::nic::Acknowledge;
 use crate::platform::Platform;
@@ -173,7 +173,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         let hart = P::hart();
         let runs_engine =
             self.agent.is_none_or(|agent| agent == hart) || !self.joined.load(Ordering::Relaxed);
-        let bit = 1 << (hart % 32);
+        let bit = 1 << (hart % MOST_HARTS);
         self.sleeping.fetch_or(bit, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let mut interrupted = false;
@@ -234,9 +234,9 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// Wakes the agent, or one of the harts that sleep, for `deadline`. The caller itself looks before it sleeps: woken by
     /// itself it would never.
     #[cold]
-    fn have_watched(&self, deadline: u64, sleeping: u32) {
+    fn have_watched(&self, deadline: u64, sleeping: u64) {
         let caller = P::hart();
-        let others = sleeping & !(1 << (caller % 32));
+        let others = sleeping & !(1 << (caller % MOST_HARTS));
         let other = self.agent.or((others != 0).then(|| others.trailing_zeros() as usize));
         if let Some(other) = other.filter(|&other| other != caller) {
             self.watched.store(deadline, Ordering::Relaxed);

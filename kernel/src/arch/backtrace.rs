@@ -8,7 +8,7 @@ use boot::{Stack, emergency_stack, stack};
 /// ends it and does no harm.
 pub(crate) struct Backtrace {
     frame: usize,
-    stacks: [Stack; 2],
+    stacks: [Option<Stack>; 2],
 }
 
 impl Backtrace {
@@ -19,7 +19,7 @@ impl Backtrace {
 
     fn load(&self, address: usize) -> Option<usize> {
         let inside = |stack: &Stack| stack.contains(address) && stack.contains(address + 7);
-        if !address.is_multiple_of(8) || !self.stacks.iter().any(inside) {
+        if !address.is_multiple_of(8) || !self.stacks.iter().flatten().any(inside) {
             return None;
         }
         // SAFETY: aligned and on a mapped stack of this hart, which holds nothing but bytes in use or of the past.

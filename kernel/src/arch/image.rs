@@ -3,7 +3,6 @@
 use super::machine::machine;
 use crate::layout::Region;
 use crate::paging::PAGE;
-use boot::HARTS;
 
 unsafe extern "C" {
     static __image_start: u8;
@@ -59,5 +58,6 @@ pub(crate) fn is_memory(address: usize) -> bool {
 /// Whether `address` lies in the page below a stack of `hart`.
 pub(crate) fn in_guard(hart: usize, address: usize) -> bool {
     let number = super::numbers::boot_number(hart);
-    number < HARTS && boot::guard_pages(number).into_iter().any(|page| (page..page + PAGE).contains(&address))
+    let mut pages = boot::guard_pages(number).into_iter().flatten();
+    pages.any(|page| (page..page + PAGE).contains(&address))
 }

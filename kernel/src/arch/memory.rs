@@ -1,6 +1,7 @@
 //! RAM as Rust values.
 
 use crate::layout::{PIECES, Region};
+use crate::paging::PAGE;
 use boot::HARTS;
 use core::ptr;
 use core::slice;
@@ -11,15 +12,38 @@ use zerocopy::FromZeros;
 /// Most regions that RAM is given out in: the heap's, and what shares are made of.
 pub(crate) const REGIONS: usize = 1 + PIECES + HARTS;
 
-/// The bytes of each of `regions`, parts of RAM that are nobody's and do not overlap. The first call gets them, any other
-/// nothing, as one of regions that overlap.
-pub(crate) fn all(regions: &[Region]) -> Option<Vec<&'static mut [u8], REGIONS>> {
-    static TAKEN: AtomicBool = AtomicBool::new(false);
+/// Bytes of a hart's stacks.
+pub(crate) const STACKS: usize = boot::STACKS_BYTES;
+
+fn are_apart(regions: &[Region]) -> bool {
     let apart = |(index, region): (usize, &Region)| {
         let mut others = regions[..index].iter();
         others.all(|other| other.end() <= region.start || region.end() <= other.start)
     };
-    let sound = regions.len() <= REGIONS && regions.iter().enumerate().all(apart);
+    regions.iter().enumerate().all(apart)
+}
+
+/// Harts have their stacks in `regions`, parts of RAM that are nobody's from now on and do not overlap: those but the one that
+/// booted, by number. The first call counts, and none with regions that overlap or are too small. Harts without a region have
+/// no stacks.
+pub(crate) fn give_stacks(regions: &[Region]) {
+    static GIVEN: AtomicBool = AtomicBool::new(false);
+    let is_whole = |region: &Region| region.bytes >= STACKS && region.start.is_multiple_of(PAGE);
+    if !are_apart(regions) || !regions.iter().all(is_whole) || GIVEN.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    // What `boot` calls 0 is the hart that booted.
+    for (number, region) in (1..HARTS).zip(regions) {
+        // SAFETY: whole pages of RAM that nobody else has, by the caller's word; the flag makes them those of one hart.
+        unsafe { boot::set_stacks(number, region.start) }
+    }
+}
+
+/// The bytes of each of `regions`, parts of RAM that are nobody's and do not overlap. The first call gets them, any other
+/// nothing, as one of regions that overlap.
+pub(crate) fn all(regions: &[Region]) -> Option<Vec<&'static mut [u8], REGIONS>> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let sound = regions.len() <= REGIONS && are_apart(regions);
     if !sound || TAKEN.swap(true, Ordering::AcqRel) {
         return None;
     }

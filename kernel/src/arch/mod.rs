@@ -55,6 +55,9 @@ pub(crate) use this::{
 pub(crate) use translation::{END as MAPPED_END, maps_devices, translate};
 pub(crate) use uncached::uncached;
 
+/// Why a hart is not started that has no stacks.
+const NO_STACKS: &str = "there is no memory for its stacks";
+
 /// The number of this hart.
 #[inline]
 pub(crate) fn hart() -> usize {

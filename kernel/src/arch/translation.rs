@@ -76,7 +76,7 @@ fn map_image<'p>(pool: &'p mut [Table], machine: &Machine) -> Result<PageTables<
         }
     }
     for hart in 0..HARTS {
-        for stack in [boot::stack(hart), boot::emergency_stack(hart)] {
+        for stack in [boot::stack(hart), boot::emergency_stack(hart)].into_iter().flatten() {
             tables.map(stack.bottom..stack.top, MemoryType::Data)?;
         }
     }

@@ -223,7 +223,7 @@ impl Builder {
         let carryless = has_extension(&at.node, "zbc");
         let domain = cell(&at.node, NUMA_NODE);
         let cpu = Cpu { id, phandle, intc, domain, carryless, name: at.node.name() };
-        self.cpus.push(cpu).map_err(|_| at.error("more than 8 harts; a node has 1 to 8"))
+        self.cpus.push(cpu).map_err(|_| at.error("more than 64 harts; a node has 1 to 64"))
     }
 
     fn device(&mut self, at: &At<'_>, name: &str) -> Result<(), TreeError> {

@@ -1,8 +1,8 @@
 //! The trees of eight boards, one board that no one has, and damaged ones.
 //!
 //! `aarch64-virt`, `aarch64-virt-secure`, `aarch64-versal`, `riscv64-virt`, `riscv64-virt-aia`, `riscv64-virt-aplic` and
-//! `riscv64-sifive_u` are QEMU 7.2's (`dumpdtb`), packed by `dtc`; of two APLICs `riscv64-virt-aia` has kept one.
-//! `aarch64-zcu102` is ours, as its `.dts`.
+//! `riscv64-sifive_u` are QEMU 7.2's (`dumpdtb`), packed by `dtc`; of two APLICs `riscv64-virt-aia` has kept one. So are the
+//! two `-gaps`, in which some harts are disabled. `aarch64-zcu102` is ours, as its `.dts`.
 
 use super::*;
 use proptest::prelude::*;
@@ -15,8 +15,9 @@ const SIFIVE_U: &[u8] = include_bytes!("trees/riscv64-sifive_u.dtb");
 const AIA: &[u8] = include_bytes!("trees/riscv64-virt-aia.dtb");
 const APLIC: &[u8] = include_bytes!("trees/riscv64-virt-aplic.dtb");
 const ZCU102: &[u8] = include_bytes!("trees/aarch64-zcu102.dtb");
+const GAPS: [&[u8]; 2] = [include_bytes!("trees/aarch64-gaps.dtb"), include_bytes!("trees/riscv64-gaps.dtb")];
 const ODD: &[u8] = include_bytes!("trees/odd.dtb");
-const ALL: [&[u8]; 9] = [VIRT, SECURE, VERSAL, RISCV, AIA, APLIC, SIFIVE_U, ZCU102, ODD];
+const ALL: [&[u8]; 11] = [VIRT, SECURE, VERSAL, RISCV, AIA, APLIC, SIFIVE_U, ZCU102, GAPS[0], GAPS[1], ODD];
 
 fn read(tree: &'static [u8], image: usize, booted: u64) -> Machine {
     Machine::read(sound::open(tree).unwrap(), image, booted)
@@ -114,6 +115,28 @@ fn b5_a_host_bridge_of_pci_is_what_the_trees_say() {
     let elsewhere = read(patched(RISCV, &line, &cells([0, 0, 0, 1, 8, 32])), 0x8020_0000, 3).pci.unwrap();
     assert_eq!(elsewhere.interrupts.find(0, 1), None);
     assert!(elsewhere.interrupts.find(0, 2).is_some());
+}
+
+#[test]
+fn b3_harts_that_are_disabled_leave_gaps_in_ids_and_none_in_numbers() {
+    let machine = read(GAPS[0], 0x4020_0000, 0x101);
+    assert_eq!((machine.problem, machine.map_problem), (None, None));
+    let ids: Vec<_> = machine.harts.iter().map(|hart| hart.id).collect();
+    let expected: Vec<u64> = (0..16).filter(|&id| id != 3).chain([0x100, 0x101, 0x103]).collect();
+    assert_eq!(ids, expected);
+    assert!(machine.harts.iter().all(|hart| hart.at_controller == Some(hart.id)));
+    assert_eq!(machine.booted, 16);
+
+    let machine = read(GAPS[1], 0x8020_0000, 9);
+    assert_eq!((machine.problem, machine.map_problem), (None, None));
+    let harts: Vec<_> = machine.harts.iter().map(|hart| (hart.id, hart.at_controller)).collect();
+    let expected = [0, 3, 4, 5, 6, 7, 9].map(|id| (id, Some(2 * id + 1)));
+    assert_eq!((&harts[..], machine.booted), (&expected[..], 6));
+    // The hart that boots is one of ours.
+    assert_eq!(
+        read(GAPS[1], 0x8020_0000, 8).problem.unwrap().what,
+        "no available cpu node for the hart that booted"
+    );
 }
 
 #[test]

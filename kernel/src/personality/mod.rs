@@ -33,7 +33,7 @@ use pami::mapping::{MapOrder, TaskMap};
 use pami::topology::TorusShape;
 
 /// Most harts of a node (SPEC N-1).
-pub const MAX_HARTS: usize = 8;
+pub const MAX_HARTS: usize = 64;
 /// Most contexts per client and task.
 pub const MAX_CONTEXTS: u8 = 8;
 

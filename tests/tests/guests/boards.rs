@@ -194,6 +194,36 @@ fn b5_cards_behind_pci_carry_torus_and_tree_on_a_bad_wire_too() {
     }
 }
 
+on_both_architectures! {
+    fn b3_a_node_has_up_to_64_harts(arch) {
+        // Each runs a thread, and each is asked for by the line.
+        let run = Run::new("harts").arch(arch).torus("1").harts(64).timeout(3 * DEADLINE);
+        let outcome = run.run().unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, "task 0, hart "), 64, "{}", outcome.explain());
+        let run = Run::new("npb-is").arch(arch).torus("2").harts(16).mode(Mode::Vn).timeout(2 * DEADLINE);
+        run.run().unwrap().expect_success();
+    }
+
+    fn b3_harts_have_numbers_with_gaps_and_some_are_not_for_us(arch) {
+        let (file, of, ours) = match arch {
+            // Clusters of 16; two harts are disabled.
+            Arch::Aarch64 => ("aarch64-gaps.dtb", 20, 18),
+            Arch::Riscv64 => ("riscv64-gaps.dtb", 10, 7),
+        };
+        let trees = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernel/src/devicetree/trees");
+        for job in ["harts", "segments"] {
+            let run = Run::new(job).arch(arch).torus("1").harts(of).mode(Mode::Vn).contexts(2).timeout(DEADLINE);
+            let run = run.qemu_option("-dtb").qemu_option(trees.join(file).display().to_string());
+            let outcome = run.run().unwrap();
+            expect_clean(&outcome);
+            let up = outcome.nodes[0].statuses.iter().find(|status| status.word == "up").expect("an up status");
+            let told = ["harts", "tasks", "answers"].map(|key| up.number::<u8>(key));
+            assert_eq!(told, [Some(ours), Some(ours), Some(1)], "{}", outcome.explain());
+        }
+    }
+}
+
 /// The whole suite that every board is tried with; what it says is in the test's output.
 fn conforms(board: Board, arch: Arch) {
     let interrupt = Arc::new(AtomicBool::new(false));

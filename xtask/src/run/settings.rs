@@ -133,7 +133,7 @@ impl Run {
         self
     }
 
-    /// Harts per node, 1 to 8; 2 if neither they nor their topology are said.
+    /// Harts per node, 1 to 64; 2 if neither they nor their topology are said.
     pub fn harts(mut self, harts: u8) -> Self {
         self.harts = Some(harts);
         self

@@ -263,11 +263,14 @@ fn p1_ports_and_setups_that_cannot_be_are_refused_by_name() {
             Some(OpenError::NoSuchPort)
         );
     }
-    let start = |node, contexts, agent| {
+    let start_with = |harts, node, contexts, agent| {
         let map = TaskMap::new(2, 16, MapOrder::NodesFirst).unwrap();
         let adapter: Option<FakeAdapter<8>> = None;
-        MessageUnit::<Host<8>, _>::start(Setup { adapter, node, map, contexts, harts: 4, agent }).err()
+        MessageUnit::<Host<8>, _>::start(Setup { adapter, node, map, contexts, harts, agent }).err()
     };
+    let start = |node, contexts, agent| start_with(4, node, contexts, agent);
+    assert_eq!(start_with(65, 0, 1, None), Some(StartError::NoSuchHart(64)));
+    assert_eq!(start_with(64, 0, 1, None), None);
     assert_eq!(start(2, 1, None), Some(StartError::NoSuchNode(2)));
     assert_eq!(start(0, 8, None), Some(StartError::TooManyPorts { wanted: 512 }));
     assert_eq!(start(0, 1, Some(4)), Some(StartError::NoSuchHart(4)));

@@ -10,7 +10,7 @@ pub(crate) mod instructions;
 pub(crate) mod interrupt;
 pub(crate) mod translation;
 
-use crate::arch::machine;
+use crate::arch::{NO_STACKS, machine};
 use crate::devicetree::{Firmware, Machine};
 use aarch64_cpu::registers::{
     CNTFRQ_EL0, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTVCT_EL0, Readable, TPIDR_EL1, Writeable,
@@ -95,12 +95,13 @@ pub(crate) fn rest_monitors(_: &Machine) {}
 pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static str> {
     let target = machine.harts.get(hart).ok_or("no such hart")?.id;
     let entry = boot::secondary_entry() as u64;
-    let number = super::numbers::boot_number(hart) as u64;
+    let number = super::numbers::boot_number(hart);
+    boot::stack(number).ok_or(NO_STACKS)?;
     // What the hart is to find in memory is there before it runs.
     io_barrier();
     let started = match machine.firmware {
-        Firmware::PsciHvc => psci::cpu_on::<Hvc>(target, entry, number),
-        Firmware::PsciSmc => psci::cpu_on::<Smc>(target, entry, number),
+        Firmware::PsciHvc => psci::cpu_on::<Hvc>(target, entry, number as u64),
+        Firmware::PsciSmc => psci::cpu_on::<Smc>(target, entry, number as u64),
         Firmware::Sbi => return Err("the tree has no psci node"),
     };
     started.map_err(|error| match error {

@@ -7,7 +7,7 @@ pub(crate) mod instructions;
 pub(crate) mod interrupt;
 pub(crate) mod translation;
 
-use crate::arch::machine;
+use crate::arch::{NO_STACKS, machine};
 use crate::devicetree::Machine;
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -77,6 +77,7 @@ pub(crate) fn frame_pointer() -> usize {
 pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static str> {
     let id = machine.harts.get(hart).ok_or("no such hart")?.id;
     let number = super::numbers::boot_number(hart);
+    boot::stack(number).ok_or(NO_STACKS)?;
     boot::set_hart_id(number, id);
     // What the hart is to find in memory is there before it runs.
     io_barrier();
