@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use tests::{count_lines, expect_clean, expect_report, on_both_architectures, processor_time};
+use tests::{count_lines, expect_clean, expect_report, on_both_architectures};
 use xtask::conform;
 use xtask::firmware::{self, ONE_IMAGE, Request};
 use xtask::image::flat;
@@ -116,20 +116,6 @@ fn alone_on(board: Board, harts: u8) {
     }
     expect_report(&run("faults").args(["panic"]).run().unwrap(), 0, 101, &["a panic, as asked for", "main"]);
     expect_report(&run("faults").args(["overflow"]).run().unwrap(), 0, 102, &["stack overflow of hart"]);
-}
-
-#[test]
-fn n8_nodes_that_all_wait_take_no_processor_time_on_other_boards() {
-    // No other test has these arguments.
-    for (board, harts, seconds) in
-        [(Board::Versal, 2, "13"), (Board::SifiveU, 2, "14"), (Board::Zcu102, 4, "15")]
-    {
-        let run = Run::new("idle").board(board).torus("2").harts(harts).timeout(DEADLINE);
-        let (outcome, least) = processor_time(run, &["--seconds", seconds], 0..2);
-        expect_clean(&outcome);
-        // One core that never sleeps, such as a monitor's, takes up to 200 of them.
-        assert!(least <= 20, "{board}: two nodes that wait for two seconds take {least} hundredths at least");
-    }
 }
 
 #[test]
@@ -289,13 +275,4 @@ fn b3_a_tasks_memory_is_that_of_its_harts_numa_node() {
         "{}",
         outcome.explain()
     );
-}
-
-#[test]
-fn b6_versal_runs_npb_and_mpi_on_several_nodes_on_a_bad_wire_too() {
-    let run = |job: &str| Run::new(job).board(Board::Versal).torus("2x2").timeout(3 * DEADLINE);
-    expect_clean(&run("mpi-suite").run().unwrap());
-    expect_clean(&run("npb-is").run().unwrap());
-    let outcome = run("npb-is").faults("drop=1%,reorder=5%,seed=4").run().unwrap();
-    outcome.expect_success();
 }

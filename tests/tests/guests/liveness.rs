@@ -27,7 +27,7 @@ fn pauses(short: u64) -> Vec<u64> {
 
 /// All nodes but `dead` ended with its name, and nobody else's.
 #[track_caller]
-fn expect_death(outcome: &Outcome, dead: usize) {
+pub fn expect_death(outcome: &Outcome, dead: usize) {
     assert_eq!(outcome.ending, Ending::Finished, "{}", outcome.explain());
     for (rank, node) in outcome.nodes.iter().enumerate().filter(|&(rank, _)| rank != dead) {
         assert!(node.status().is_some_and(|status| status != 0), "node {rank}: {}", outcome.explain());
@@ -39,11 +39,11 @@ fn expect_death(outcome: &Outcome, dead: usize) {
 }
 
 /// A debugger's line to an emulator: packets of the remote protocol, without looking at the answers.
-struct Debugger(TcpStream);
+pub struct Debugger(TcpStream);
 
 impl Debugger {
     /// To the one node of the run that waits for one, by the command that the run notes in `logs`.
-    fn attach(logs: &Path) -> Self {
+    pub fn attach(logs: &Path) -> Self {
         loop {
             let commands = std::fs::read_to_string(logs.join("commands.txt")).unwrap_or_default();
             let port =
@@ -56,13 +56,13 @@ impl Debugger {
         }
     }
 
-    fn go_on(&mut self) {
+    pub fn go_on(&mut self) {
         // It acknowledges whatever was said.
         self.0.write_all(b"+$c#63").unwrap();
     }
 
     /// Stops the node, and waits until it stands.
-    fn interrupt(&mut self) {
+    pub fn interrupt(&mut self) {
         self.0.write_all(&[3]).unwrap();
         let (mut said, mut bytes) = (Vec::new(), [0; 256]);
         while !said.windows(2).any(|two| two == b"$T") {
@@ -75,7 +75,7 @@ impl Debugger {
 
 /// Node `suspect`, and nobody else, was suspected.
 #[track_caller]
-fn expect_suspect(outcome: &Outcome, suspect: usize) {
+pub fn expect_suspect(outcome: &Outcome, suspect: usize) {
     let suspected = |&(_, node): &(usize, &NodeOutcome)| node.suspicions > 0;
     let all: Vec<_> = outcome.nodes.iter().enumerate().filter(suspected).map(|(rank, _)| rank).collect();
     assert_eq!(all, [suspect], "{}", outcome.explain());

@@ -1,0 +1,134 @@
+//! What is shown of `virt` elsewhere, on each board with controllers of its own: nodes that wait, die, hang, are interrupted, held and
+//! asked (SPEC B-6, N-8, R-2, X-2).
+
+use crate::liveness::{Debugger, expect_death, expect_suspect};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tests::{expect_clean, long, processor_time};
+use xtask::run::Ending;
+use xtask::{Board, Run};
+
+/// The boards, and the most harts of a node.
+const BOARDS: [(Board, u8); 3] = [(Board::Versal, 2), (Board::SifiveU, 4), (Board::Zcu102, 4)];
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Two nodes that wait for an hour.
+fn waiting(board: Board) -> Run {
+    Run::new("idle").board(board).torus("2").args(["--seconds", "3600"]).timeout(DEADLINE)
+}
+
+#[test]
+fn n8_nodes_of_each_board_that_all_wait_take_no_processor_time() {
+    for ((board, harts), seconds) in BOARDS.into_iter().zip(["13", "14", "15"]) {
+        let run = Run::new("idle").board(board).torus("2").harts(harts).timeout(DEADLINE);
+        // No other test has these arguments.
+        let (outcome, least) = processor_time(run, &["--seconds", seconds], 0..2);
+        expect_clean(&outcome);
+        // One core that never sleeps, such as a monitor's, takes up to 200 of them.
+        assert!(least <= 20, "{board}: two nodes that wait for two seconds take {least} hundredths at least");
+    }
+}
+
+#[test]
+fn b6_r2_the_death_of_a_node_of_each_board_is_named_by_all() {
+    for (board, _) in BOARDS {
+        let run = waiting(board).torus("2x2");
+        expect_death(&run.kill("node=3@300ms").run().unwrap(), 3);
+        let alive =
+            Run::new("alive").board(board).torus("2x2").args(["--seconds", "3600", "--wait", "barrier"]);
+        let outcome = alive.timeout(DEADLINE).cut("node=0@300ms").run().unwrap();
+        expect_death(&outcome, 0);
+        let closed = "node 0 is dead: its connection to the torus has ended";
+        assert!(outcome.failures().any(|failure| failure == closed), "{}", outcome.explain());
+    }
+}
+
+#[test]
+fn b6_x2_a_hung_run_of_each_board_is_stopped_at_the_deadline_and_by_ctrl_c_with_its_state() {
+    for (board, _) in BOARDS {
+        let outcome = waiting(board).timeout(Duration::from_secs(12)).run().unwrap();
+        assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Deadline, 124), "{}", outcome.explain());
+        let interrupt = Arc::new(AtomicBool::new(false));
+        let logs = tempfile::tempdir().unwrap();
+        let (flag, folder) = (Arc::clone(&interrupt), logs.path().to_owned());
+        let user = std::thread::spawn(move || {
+            while !folder.join("commands.txt").exists() {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            // Time to come up.
+            std::thread::sleep(Duration::from_secs(8));
+            flag.store(true, Ordering::Relaxed);
+        });
+        let stopped = waiting(board).logs(logs.path()).interrupt(interrupt).run().unwrap();
+        user.join().unwrap();
+        assert_eq!(
+            (stopped.ending, stopped.exit_code()),
+            (Ending::Interrupted, 130),
+            "{}",
+            stopped.explain()
+        );
+        for outcome in [outcome, stopped] {
+            // All that is known of a node comes through its control socket and its memory.
+            let dump = outcome.dump.as_deref().unwrap_or_default();
+            for word in ["node 0", "node 1", "injected", "delivered"] {
+                assert!(dump.contains(word), "{board}: no {word:?} in the dump:\n{dump}");
+            }
+        }
+    }
+}
+
+#[test]
+fn b6_r2_a_kernel_of_each_board_answers_while_it_computes_and_is_suspected_when_it_does_not() {
+    for (board, harts) in BOARDS {
+        // Harts that neither sleep nor call anything are asked by the line's interrupt, the only one that they take.
+        let run = Run::new("alive").board(board).torus("2").harts(harts).timeout(DEADLINE);
+        let run = run.args(["--seconds", "4", "--all"]).silence(Duration::from_secs(2));
+        expect_clean(&run.run().unwrap());
+        if long() {
+            let run =
+                Run::new("faults").board(board).torus("2").harts(2).args(["hang", "0"]).timeout(DEADLINE);
+            let outcome = run.silence(Duration::from_secs(12)).run().unwrap();
+            expect_suspect(&outcome, 1);
+            expect_death(&outcome, 1);
+        }
+    }
+}
+
+/// Node 1 of two is held for so long by a debugger, when it has gone for a second.
+fn held(board: Board, logs: &Path, length: Duration) {
+    let run = Run::new("alive").board(board).torus("2").args(["--seconds", "3"]).timeout(DEADLINE);
+    let (run, folder) = (run.logs(logs).gdb(1), logs.to_owned());
+    let debugger = std::thread::spawn(move || {
+        let mut debugger = Debugger::attach(&folder);
+        debugger.go_on();
+        std::thread::sleep(Duration::from_secs(1));
+        debugger.interrupt();
+        std::thread::sleep(length);
+        debugger.go_on();
+        debugger
+    });
+    let outcome = run.run().unwrap();
+    debugger.join().unwrap();
+    expect_clean(&outcome);
+}
+
+#[test]
+fn b6_r2_a_node_of_each_board_that_a_debugger_holds_does_not_end_the_run() {
+    for (board, _) in BOARDS {
+        let logs = tempfile::tempdir().unwrap();
+        held(board, logs.path(), Duration::from_secs(if long() { 45 } else { 4 }));
+    }
+}
+
+#[test]
+fn b6_each_board_computes_on_several_nodes_on_a_bad_wire_too() {
+    for (board, _) in BOARDS {
+        let jobs = ["npb-is", "npb-cg", "halo3d", "mpi-suite"];
+        for job in &jobs[..if long() { jobs.len() } else { 1 }] {
+            let run = Run::new(*job).board(board).torus("2x2").timeout(3 * DEADLINE);
+            run.faults("drop=1%,reorder=5%,seed=4").run().unwrap().expect_success();
+        }
+    }
+}
