@@ -200,11 +200,6 @@ impl Shm {
         share.serve(me.client().generation().into());
         Ok(ShmPort { shm: self, station, me, share, port })
     }
-
-    /// Pairs that may still begin to talk.
-    pub fn pairs_left(&self) -> usize {
-        self.spares.lock().len()
-    }
 }
 
 impl Share {

@@ -164,7 +164,7 @@ fn p9_all_pairs_of_eight_ports_exchange_every_size_in_order() {
         drop(sources);
         assert!(leases.iter().all(rings::buffer::Lease::is_idle));
     }
-    assert_eq!(shm.pairs_left(), 0);
+    assert_eq!(shm.spares.lock().len(), 0);
 }
 
 #[test]

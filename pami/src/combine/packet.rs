@@ -84,11 +84,6 @@ impl TreePacketKind {
         Self::Release,
         Self::Closed,
     ];
-
-    /// Whether packets of this kind count in the route's window.
-    pub fn is_data(self) -> bool {
-        matches!(self, Self::Contribute | Self::Result | Self::Broadcast)
-    }
 }
 
 /// How it went.
