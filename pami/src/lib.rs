@@ -66,6 +66,7 @@ mod transport;
 pub mod unexpected;
 pub mod wait;
 
+pub use acks::QUESTIONS_NS;
 pub use balance::{Factor, Foreign, Recipe, RecipeElement, Rule, Split, SubOperations};
 pub use builder::ClientBuilder;
 pub use client::{Client, ClientError, Node, Sharing};

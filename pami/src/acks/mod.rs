@@ -55,7 +55,7 @@ pub(crate) const PAUSE_NS: u64 = 1_000_000;
 
 /// How long a context that has forgotten an answer waits for its origin to ask, which may have died, or never asks. It is twice
 /// the longest pause between two questions.
-pub(crate) const QUESTIONS_NS: u64 = 64_000_000_000;
+pub const QUESTIONS_NS: u64 = 64_000_000_000;
 
 /// One place for a record.
 pub(crate) type AckSlot = Option<Record>;

@@ -4,13 +4,11 @@ use crate::machine::{MTU, filled, machine, pattern};
 use crate::stage::{Stage, Told, always_later, envelope, process, words};
 use pami::packet::{DEFERRING, Envelope, Kind};
 use pami::wait::wait_on;
-use pami::{ClientError, Endpoint, Factor, Pools, Process, Recipe, Rights, Send, Split};
+use pami::{ClientError, Endpoint, Factor, Pools, Process, QUESTIONS_NS, Recipe, Rights, Send, Split};
 
 /// More than the places for two peers.
 const TASKS: u32 = 12;
 const OTHERS: usize = TASKS as usize - 1;
-/// How long a context waits for questions after what it has forgotten.
-const QUESTIONS_NS: u64 = 64_000_000_000;
 
 /// A context of each task, with places for so many peers.
 fn crowd(peers: usize, pools: Pools) -> Stage {

@@ -4,7 +4,9 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use pami::device::Port;
-use pami::{Active, Client, ClientError, Context, Node, Pools, Poster, Progress, Work, WorkSlot};
+use pami::{
+    Active, Client, ClientError, Context, Node, Pools, Poster, Progress, QUESTIONS_NS, Work, WorkSlot,
+};
 use spin::{Mutex, MutexGuard, Once};
 
 /// What each context of a library has for what is under way (SPEC R-9). Libraries keep no messages in it.
@@ -12,8 +14,8 @@ pub const POOLS: Pools = Pools { unexpected: 0, unexpected_bytes: 0, ..Pools::LA
 
 /// Between two looks at whether a context can be destroyed.
 const CLOSE_NS: u64 = 1_000_000;
-/// How many of these there are once a node is dead.
-const CLOSE_LOOKS: u32 = 1000;
+/// How many of these there are once a node is dead: for a second more than a context may wait for questions of the living.
+const CLOSE_LOOKS: u64 = (QUESTIONS_NS + 1_000_000_000) / CLOSE_NS;
 
 /// Whoever holds it has the lane's context, while there is one.
 pub type Guard<P> = MutexGuard<'static, Option<Context<P>>>;
@@ -72,7 +74,7 @@ impl<P: Port> Lane<P> {
         let mut looks = 0;
         while let Err((error, back)) = client.destroy_context(context) {
             context = back;
-            looks += u32::from(context.dead_node().is_some());
+            looks += u64::from(context.dead_node().is_some());
             let passes = matches!(error, ClientError::SendsUnderWay | ClientError::ReceivesUnderWay);
             if !passes || looks > CLOSE_LOOKS {
                 return Err(error);

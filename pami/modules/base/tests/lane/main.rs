@@ -5,8 +5,9 @@
 mod machine;
 
 use base::Lane;
-use machine::{TestPort, machine_of};
-use pami::ClientBuilder;
+use machine::{Packet, TestPort, machine, machine_of};
+use pami::packet::{Envelope, Kind};
+use pami::{ClientBuilder, Message, Receive};
 use std::boxed::Box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -50,5 +51,29 @@ fn p2_a_wait_in_a_lane_ends_in_time_however_often_others_want_the_context() {
     });
     lane.close(&mut client, thread::yield_now).unwrap();
     assert_eq!(lane.wait_for(thread::yield_now, TIMEOUT_NS, |_| true), None);
+    client.destroy().map_err(|(error, _)| error).unwrap();
+}
+
+#[test]
+fn r2_r9_a_lane_closes_after_a_death_though_origins_of_a_crowded_job_may_still_ask_what_became_of_messages() {
+    const TASKS: u32 = 12;
+    let node = machine(TASKS, false)[0];
+    let handler: &'static _ =
+        Box::leak(Box::new(|_: &mut pami::Active<TestPort>, _: &Message<'_>| Receive::Done));
+    let mut client = ClientBuilder::new(node, "lane").peers(1).dispatch(0, handler).create().unwrap();
+    let lane: &'static Lane<TestPort> = Box::leak(Box::default());
+    lane.open(&mut client, 0).unwrap();
+    // Of more origins than have places, each wants to hear of its message, and cannot be told meanwhile.
+    node.world.lock().muted = Some(0);
+    for task in 1..TASKS {
+        let (origin, kind) = (client.endpoint(task, 0).unwrap(), Kind::EagerFirstAcked);
+        let target = client.endpoint(0, 0).unwrap();
+        let envelope = Envelope { kind, dispatch: 0, origin, target, message: 0, offset: 0, total: 1 };
+        node.world.forge(Packet::new(envelope, &[], &[1]));
+        lane.with(thread::yield_now, |context| context.advance()).unwrap();
+    }
+    node.world.lock().muted = None;
+    node.world.kill(TASKS - 1);
+    lane.close(&mut client, thread::yield_now).unwrap();
     client.destroy().map_err(|(error, _)| error).unwrap();
 }
