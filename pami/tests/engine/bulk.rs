@@ -233,7 +233,8 @@ fn p6_q2_the_next_piece_is_asked_for_before_the_former_one_is_put_in_its_place()
         let takes = handler(move |_: &Message<'_>| Receive::Packets(OnPart { call, cookie: 0 }));
         let (local, local_paths) = path;
         let mut stage = Stage::hears(2, local, Told::new(), takes, |client| {
-            client.local_paths(local_paths).rendezvous_from(SWITCH)
+            let pools = Pools { piece_bytes: 8 << 10, ..Pools::LARGE };
+            client.local_paths(local_paths).rendezvous_from(SWITCH).pools(pools)
         });
         *world.lock().unwrap() = Some(stage.world);
         stage.world.stepped();
