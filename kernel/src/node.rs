@@ -203,10 +203,11 @@ impl Cards {
     fn next<A>(&mut self, make: impl FnOnce(Card) -> Result<A, SmallMtu>) -> Option<A> {
         let Found { card, interrupt: line } = self.found.next()?.unwrap_or_else(|error| unusable(error));
         let interrupt = card.interrupt();
-        let adapter = make(card).unwrap_or_else(|error| unusable(error));
+        // Before the card starts: some controllers forget a level that was there when they heard of it.
         if let Err(error) = board::add_adapter_interrupt(line) {
             report::refused(Exit::Machine, format_args!("the network card's interrupt: {error}"));
         }
+        let adapter = make(card).unwrap_or_else(|error| unusable(error));
         wakeup::add_card(interrupt);
         defmt::debug!("network card with interrupt {=u32}", line.number);
         Some(adapter)

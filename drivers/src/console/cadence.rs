@@ -41,6 +41,9 @@ const ACTIVE: u32 = 1 << 11;
 const RECEIVED: u32 = 1 << 0;
 const ALL: u32 = 0x1fff;
 
+/// Looks at whether a reset is over; it takes a few cycles of the line's clock.
+const RESET_LOOKS: u32 = 100_000;
+
 /// Samples of a bit that the line may take.
 const SAMPLES: core::ops::RangeInclusive<u32> = 5..=256;
 
@@ -79,6 +82,12 @@ impl Cadence {
         field!(self.0, divisor).write(divisor);
         field!(self.0, samples).write(samples - 1);
         field!(self.0, control).write(ON | RESET);
+        // It ends by itself; a line whose reset does not is as good as any.
+        for _ in 0..RESET_LOOKS {
+            if field_shared!(self.0, control).read() & RESET == 0 {
+                break;
+            }
+        }
         true
     }
 

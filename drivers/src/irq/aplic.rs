@@ -2,6 +2,7 @@
 //! given to harts here, or turned into messages for [`imsic`](super::imsic). By hand: the crate `riscv-aia`, at 0.0.0, names
 //! registers and no more.
 
+use super::registers::Registers;
 use super::{Accept, Controller, Delivery, IrqError};
 use core::ptr::NonNull;
 use spin::Mutex;
@@ -40,18 +41,11 @@ const MOST_SOURCES: u32 = 1024;
 const PLAIN: u32 = 2;
 const URGENT: u32 = 1;
 
-/// The registers of an interrupt domain.
+/// An interrupt domain. What registers of the same source are set to is ordered by whoever holds it.
 pub(super) struct Domain {
-    base: NonNull<u8>,
-    bytes: usize,
+    registers: Registers,
     sources: u32,
 }
-
-// SAFETY: every access is a single load or store of a register, and what registers of the same source are set to is ordered by
-// whoever holds the domain.
-unsafe impl Send for Domain {}
-// SAFETY: as above.
-unsafe impl Sync for Domain {}
 
 impl Domain {
     /// The domain with `bytes` of registers at `base` and sources up to `sources`.
@@ -59,38 +53,19 @@ impl Domain {
     /// # Safety
     /// The registers of an APLIC's domain for supervisors lie there, mapped as device memory; nobody else uses them.
     pub(super) unsafe fn new(base: NonNull<u8>, bytes: usize, sources: u32) -> Self {
-        Self { base, bytes, sources: sources.min(MOST_SOURCES - 1) }
-    }
-
-    fn register(&self, offset: usize) -> Option<*mut u32> {
-        if offset.checked_add(4)? > self.bytes {
-            return None;
-        }
-        // SAFETY: inside the region that `new` was promised.
-        Some(unsafe { self.base.as_ptr().add(offset) }.cast())
-    }
-
-    fn read(&self, offset: usize) -> u32 {
-        // SAFETY: a register of the domain, by `register`.
-        self.register(offset).map_or(0, |register| unsafe { register.read_volatile() })
-    }
-
-    fn write(&self, offset: usize, value: u32) {
-        if let Some(register) = self.register(offset) {
-            // SAFETY: a register of the domain, by `register`.
-            unsafe { register.write_volatile(value) }
-        }
+        // SAFETY: the caller's promise.
+        Self { registers: unsafe { Registers::new(base, bytes) }, sources: sources.min(MOST_SOURCES - 1) }
     }
 
     /// Takes it over, every source off. False if it cannot give interrupts in the way that is asked for.
     pub(super) fn start(&self, by_message: bool) -> bool {
-        self.write(CONFIGURATION, 0);
+        self.registers.write(CONFIGURATION, 0);
         for word in 0..=self.sources as usize / 32 {
-            self.write(CLEAR_ENABLE_WORDS + word * 4, u32::MAX);
+            self.registers.write(CLEAR_ENABLE_WORDS + word * 4, u32::MAX);
         }
         let way = if by_message { BY_MESSAGE } else { 0 };
-        self.write(CONFIGURATION, ON | way);
-        self.read(CONFIGURATION) & (ON | BY_MESSAGE) == ON | way
+        self.registers.write(CONFIGURATION, ON | way);
+        self.registers.read(CONFIGURATION) & (ON | BY_MESSAGE) == ON | way
     }
 
     /// Sets how a source comes.
@@ -99,30 +74,30 @@ impl Domain {
             return Err(IrqError::NoInterrupt);
         }
         let (register, mode) = (SOURCE + (source as usize - 1) * 4, if edge { RISING } else { HIGH });
-        self.write(register, mode);
+        self.registers.write(register, mode);
         // A source that the level above keeps stays off.
-        if self.read(register) == mode { Ok(()) } else { Err(IrqError::NotOurs) }
+        if self.registers.read(register) == mode { Ok(()) } else { Err(IrqError::NotOurs) }
     }
 
     pub(super) fn target(&self, source: u32) -> u32 {
-        self.read(TARGET + (source as usize).saturating_sub(1) * 4)
+        self.registers.read(TARGET + (source as usize).saturating_sub(1) * 4)
     }
 
     pub(super) fn set_target(&self, source: u32, target: u32) {
-        self.write(TARGET + (source as usize).saturating_sub(1) * 4, target);
+        self.registers.write(TARGET + (source as usize).saturating_sub(1) * 4, target);
     }
 
     pub(super) fn enable(&self, source: u32, on: bool) {
-        self.write(if on { SET_ENABLE } else { CLEAR_ENABLE }, source);
+        self.registers.write(if on { SET_ENABLE } else { CLEAR_ENABLE }, source);
     }
 
     /// Whether the source's wire says that its device wants something.
     pub(super) fn wants(&self, source: u32) -> bool {
-        self.read(INPUT + source as usize / 32 * 4) & 1 << (source % 32) != 0
+        self.registers.read(INPUT + source as usize / 32 * 4) & 1 << (source % 32) != 0
     }
 
     pub(super) fn set_pending(&self, source: u32) {
-        self.write(SET_PENDING, source);
+        self.registers.write(SET_PENDING, source);
     }
 }
 
@@ -154,7 +129,7 @@ impl Aplic {
     fn own(&self, hart: u64) -> Option<usize> {
         let hart = usize::try_from(hart).ok().filter(|&hart| (hart as u64) < MOST_HARTS)?;
         let own = HARTS + hart * HART_BYTES;
-        (own + HART_BYTES <= self.domain.bytes).then_some(own)
+        (own + HART_BYTES <= self.domain.registers.bytes()).then_some(own)
     }
 }
 
@@ -162,9 +137,9 @@ impl Controller for Aplic {
     /// Harts have no private interrupts here.
     fn start_hart(&self, here: u64, _: &[u32]) -> Result<(), IrqError> {
         let own = self.own(here).ok_or(IrqError::NoHart)?;
-        self.domain.write(own + FORCE, 0);
-        self.domain.write(own + THRESHOLD, 0);
-        self.domain.write(own + DELIVERY, 1);
+        self.domain.registers.write(own + FORCE, 0);
+        self.domain.registers.write(own + THRESHOLD, 0);
+        self.domain.registers.write(own + DELIVERY, 1);
         Ok(())
     }
 
@@ -194,12 +169,12 @@ impl Controller for Aplic {
                 Accept::All => 0,
                 Accept::Urgent => PLAIN,
             };
-            self.domain.write(own + THRESHOLD, threshold);
+            self.domain.registers.write(own + THRESHOLD, threshold);
         }
     }
 
     fn claim(&self, here: u64) -> Option<u32> {
-        let number = self.domain.read(self.own(here)? + CLAIM) >> 16;
+        let number = self.domain.registers.read(self.own(here)? + CLAIM) >> 16;
         (number != 0).then_some(number)
     }
 

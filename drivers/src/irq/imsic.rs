@@ -35,6 +35,8 @@ pub trait File: Sync {
     fn set(&self, register: usize, value: u64);
     /// The most urgent identity that is pending and let through, which ends to be pending; 0 if there is none.
     fn claim(&self) -> u32;
+    /// Orders accesses of memory and of devices before it to those behind it.
+    fn io_barrier(&self);
 }
 
 /// Where the harts' files lie.
@@ -139,7 +141,9 @@ impl<I: File> Imsic<I> {
             return;
         }
         self.domain.enable(source, false);
-        wire.to.store(name, Ordering::Release);
+        wire.to.store(name, Ordering::Relaxed);
+        // Who finds the message finds that it is his.
+        self.interface.io_barrier();
         let Some((_, page)) = to else { return };
         self.domain.set_target(source, self.files.number(page) << TARGET_HART | identity as u32);
         self.domain.enable(source, true);
@@ -196,13 +200,15 @@ impl<I: File> Controller for Imsic<I> {
 
     fn claim(&self, here: u64) -> Option<u32> {
         loop {
-            match self.interface.claim() as usize {
+            let claimed = self.interface.claim() as usize;
+            self.interface.io_barrier();
+            match claimed {
                 0 => return None,
                 CALL => return Some(CALLED),
                 identity => {
                     // Sent before it was routed elsewhere, or by nobody.
                     let wire = self.wires.get(identity);
-                    let wire = wire.filter(|wire| wire.to.load(Ordering::Acquire) == here + 1);
+                    let wire = wire.filter(|wire| wire.to.load(Ordering::Relaxed) == here + 1);
                     if let Some(wire) = wire {
                         return Some(wire.source.load(Ordering::Relaxed));
                     }
@@ -220,10 +226,9 @@ impl<I: File> Controller for Imsic<I> {
     }
 
     fn call(&self, hart: u64) -> bool {
-        if let Some(page) = self.files.page(hart) {
-            // SAFETY: a hart's file lies there, by the promise to `new`, which takes messages from whoever sends them.
-            unsafe { page.write_volatile(CALL as u32) }
-        }
+        let Some(page) = self.files.page(hart) else { return false };
+        // SAFETY: a hart's file lies there, by the promise to `new`, which takes messages from whoever sends them.
+        unsafe { page.write_volatile(CALL as u32) }
         true
     }
 }
@@ -239,9 +244,10 @@ mod tests {
 
     const LEVEL: Delivery = Delivery { edge: false, urgent: false };
 
-    /// The file of whoever asks: what it was set to, and the identities that are to be claimed.
+    /// The file of whoever asks: what it was set to, the identities that are to be claimed, and how often memory and devices were
+    /// put in order.
     #[derive(Default)]
-    struct Fake(Mutex<(BTreeMap<usize, u64>, Vec<u32>)>);
+    struct Fake(Mutex<(BTreeMap<usize, u64>, Vec<u32>, usize)>);
 
     impl File for Fake {
         fn set(&self, register: usize, value: u64) {
@@ -250,6 +256,10 @@ mod tests {
 
         fn claim(&self) -> u32 {
             self.0.lock().1.pop().unwrap_or(0)
+        }
+
+        fn io_barrier(&self) {
+            self.0.lock().2 += 1;
         }
     }
 
@@ -310,9 +320,20 @@ mod tests {
         assert!(FIRST_URGENT < threshold && CALL >= threshold && FIRST_PLAIN >= threshold);
 
         // Guests' pages are passed over.
-        assert!(imsic.call(3) && imsic.call(0));
+        assert_eq!([3, 0, 4].map(|hart| imsic.call(hart)), [true, true, false]);
         let told = [0, 2 * PAGE].map(|page| groups.map(|group| word(group, page)));
         assert_eq!(told, [[CALL as u32, 0], [0, CALL as u32]]);
+    }
+
+    #[test]
+    fn r5_whom_a_message_is_for_is_known_before_it_is_sent_and_looked_up_after_it_is_taken() {
+        let (imsic, ..) = fake();
+        let barriers = || imsic.interface.0.lock().2;
+        imsic.configure(7, LEVEL).unwrap();
+        imsic.route(&[7], None, Some(0)).unwrap();
+        assert_eq!(barriers(), 1);
+        imsic.interface.0.lock().1.push(FIRST_PLAIN as u32);
+        assert_eq!((imsic.claim(0), barriers()), (Some(7), 2));
     }
 
     #[test]

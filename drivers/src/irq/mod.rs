@@ -10,6 +10,7 @@ pub mod gicv2;
 pub mod gicv3;
 pub mod imsic;
 pub mod plic;
+mod registers;
 
 /// Why the controller refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,10 +60,11 @@ pub trait Controller: Sync {
     /// [`IrqError`]
     fn start_hart(&self, here: u64, private: &[u32]) -> Result<(), IrqError>;
 
-    /// Sets how a device's interrupt comes. It goes to no hart yet.
+    /// Sets how a device's interrupt comes, before the device may raise it: a level that is there by then may be forgotten. It goes
+    /// to no hart yet.
     ///
     /// # Errors
-    /// [`IrqError::NoInterrupt`]
+    /// [`IrqError`]
     fn configure(&self, interrupt: u32, kind: Delivery) -> Result<(), IrqError>;
 
     /// Sends devices' interrupts, which are configured, to the hart `to` or to none; so far they go to `from`, or to none.

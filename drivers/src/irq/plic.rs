@@ -1,5 +1,6 @@
 //! The RISC-V platform-level interrupt controller.
 
+use super::registers::Registers;
 use super::{Accept, Controller, Delivery, IrqError};
 use core::ptr::NonNull;
 use spin::Mutex;
@@ -18,19 +19,13 @@ const CONTEXTS: u32 = 15_872;
 const PLAIN: u32 = 1;
 const URGENT: u32 = 2;
 
-/// The controller. The registers of one context are one hart's: a hart claims with its own context only.
+/// The controller. The registers of one context are one hart's: a hart claims with its own context only. Those of different
+/// contexts and interrupts are independent but for the enable words, which only change under the lock.
 pub struct Plic {
-    base: NonNull<u8>,
-    bytes: usize,
+    registers: Registers,
     /// Held while enable words change; in it, the interrupts that are urgent.
     urgent: Mutex<[u32; (INTERRUPTS / 32) as usize]>,
 }
-
-// SAFETY: every register access is a single load or store, and the registers of different contexts and interrupts are
-// independent but for the enable words, which only change under the lock.
-unsafe impl Send for Plic {}
-// SAFETY: as above.
-unsafe impl Sync for Plic {}
 
 impl Plic {
     /// The controller with `bytes` of registers at `base`.
@@ -38,37 +33,19 @@ impl Plic {
     /// # Safety
     /// The registers of a PLIC lie there, mapped as device memory, and nobody else uses them.
     pub unsafe fn new(base: NonNull<u8>, bytes: usize) -> Self {
-        Self { base, bytes, urgent: Mutex::new([0; (INTERRUPTS / 32) as usize]) }
-    }
-
-    fn register(&self, offset: usize) -> Option<*mut u32> {
-        if offset.checked_add(4)? > self.bytes {
-            return None;
-        }
-        // SAFETY: inside the region that `new` was promised.
-        Some(unsafe { self.base.as_ptr().add(offset) }.cast())
-    }
-
-    fn read(&self, offset: usize) -> u32 {
-        // SAFETY: a register of the controller, by `register`.
-        self.register(offset).map_or(0, |register| unsafe { register.read_volatile() })
-    }
-
-    fn write(&self, offset: usize, value: u32) {
-        if let Some(register) = self.register(offset) {
-            // SAFETY: a register of the controller, by `register`.
-            unsafe { register.write_volatile(value) }
-        }
+        // SAFETY: the caller's promise.
+        let registers = unsafe { Registers::new(base, bytes) };
+        Self { registers, urgent: Mutex::new([0; (INTERRUPTS / 32) as usize]) }
     }
 
     /// Turns `interrupt`, of this priority, on or off for `context`. The lock is held.
     fn enable(&self, context: u32, interrupt: u32, priority: u32, on: bool) {
         let offset = ENABLE + context as usize * ENABLE_STRIDE + interrupt as usize / 32 * 4;
         let bit = 1 << (interrupt % 32);
-        let word = self.read(offset);
-        self.write(offset, if on { word | bit } else { word & !bit });
+        let word = self.registers.read(offset);
+        self.registers.write(offset, if on { word | bit } else { word & !bit });
         // Last: QEMU's PLIC looks for pending interrupts when a priority is written, not when one is enabled.
-        self.write(interrupt as usize * 4, priority);
+        self.registers.write(interrupt as usize * 4, priority);
     }
 }
 
@@ -90,7 +67,7 @@ impl Controller for Plic {
     fn start_hart(&self, here: u64, _: &[u32]) -> Result<(), IrqError> {
         let context = context(here)?;
         for word in 0..(INTERRUPTS as usize / 32) {
-            self.write(ENABLE + context as usize * ENABLE_STRIDE + word * 4, 0);
+            self.registers.write(ENABLE + context as usize * ENABLE_STRIDE + word * 4, 0);
         }
         // Each hart for itself: OpenSBI raises the threshold of a hart's context when it starts the hart.
         self.accept(here, Accept::All);
@@ -127,19 +104,19 @@ impl Controller for Plic {
                 Accept::All => 0,
                 Accept::Urgent => PLAIN,
             };
-            self.write(CONTEXT + context as usize * CONTEXT_STRIDE, threshold);
+            self.registers.write(CONTEXT + context as usize * CONTEXT_STRIDE, threshold);
         }
     }
 
     fn claim(&self, here: u64) -> Option<u32> {
         let context = context(here).ok()?;
-        let interrupt = self.read(CONTEXT + context as usize * CONTEXT_STRIDE + CLAIM);
+        let interrupt = self.registers.read(CONTEXT + context as usize * CONTEXT_STRIDE + CLAIM);
         (interrupt != 0).then_some(interrupt)
     }
 
     fn complete(&self, here: u64, claimed: u32) {
         if let Ok(context) = context(here) {
-            self.write(CONTEXT + context as usize * CONTEXT_STRIDE + CLAIM, claimed);
+            self.registers.write(CONTEXT + context as usize * CONTEXT_STRIDE + CLAIM, claimed);
         }
     }
 

@@ -78,8 +78,9 @@ pub(super) fn files(at: &At<'_>) -> Result<Files, TreeError> {
     };
     // As the architecture bounds them; at least 63 identities.
     let is_possible = files.guest_bits <= 6
+        // An APLIC has 14 bits for both.
         && files.hart_bits <= 14
-        && files.group_bits <= 14
+        && files.hart_bits + files.group_bits.min(14) <= 14
         && files.group_shift < usize::BITS
         && (63..2048).contains(&files.identities);
     if is_possible { Ok(files) } else { Err(at.error("numbers that no IMSIC has")) }

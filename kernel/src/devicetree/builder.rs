@@ -194,7 +194,9 @@ impl Builder {
                 self.counter_hz = self.counter_hz.or(hz);
                 // OpenSBI has their status say that they are not for us. Those beyond stay as it left them.
                 let monitors = at.node.children().filter(is_monitor).filter_map(|node| hart_id(&node));
-                self.monitors.extend(monitors.take(MAX_MONITORS));
+                for id in monitors {
+                    let _ = self.monitors.push(id);
+                }
             }
             "reserved-memory" => {
                 for node in at.node.children() {
@@ -257,7 +259,9 @@ impl Builder {
                     self.contexts = aia::pairs(&at.node);
                 }
             }
-            "riscv,imsics" if aia::is_imsic(&at.node) => self.files = Some(aia::files(at)?),
+            "riscv,imsics" if self.files.is_none() && aia::is_imsic(&at.node) => {
+                self.files = Some(aia::files(at)?)
+            }
             // The third interrupt is the virtual timer's.
             "arm,armv8-timer" => {
                 self.timer_interrupt = at.interrupts(self.parent)?.get(2).map(|timer| timer.number);

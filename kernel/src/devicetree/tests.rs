@@ -170,7 +170,12 @@ fn b1_the_controllers_for_supervisors_are_told_from_those_for_machines() {
     let deaf = patched(AIA, b"riscv,num-sources\0", b"riscv,num-mourned\0");
     assert_eq!(read(deaf, 0x8020_0000, 0).problem.unwrap().what, "an APLIC without sources");
     let wrong = patched(AIA, b"riscv,hart-index-bits\0", b"riscv,group-index-wide");
-    assert_eq!(read(wrong, 0x8020_0000, 0).problem, None, "it goes by the number of harts");
+    let counted = read(wrong, 0x8020_0000, 0);
+    assert_eq!(counted.problem, None);
+    let Some(Controller::Imsic { files, .. }) = counted.controller else {
+        panic!("{:?}", counted.controller)
+    };
+    assert_eq!(files.hart_bits, 2, "it goes by the number of harts");
     let wide = patched(AIA, &cells([0x18, 3]), &cells([0x48, 3]));
     assert_eq!(read(wide, 0x8020_0000, 0).problem.unwrap().what, "numbers that no IMSIC has");
 }

@@ -151,7 +151,9 @@ fn b7_harts_with_files_of_interrupts_conform() {
 /// An APLIC that interrupts harts itself, and cards behind PCI whose pins end at IMSICs.
 #[test]
 fn b1_the_same_image_drives_the_aplic_that_the_tree_names() {
-    for (board, aia) in [(Board::Virt, "aia=aplic"), (Board::VirtPci, "aia=aplic-imsic")] {
+    for (board, aia) in
+        [(Board::Virt, "aia=aplic"), (Board::VirtPci, "aia=aplic"), (Board::VirtPci, "aia=aplic-imsic")]
+    {
         for job in ["wake", "mpi-suite"] {
             let run = Run::new(job).board(board).arch(Arch::Riscv64).torus("2").harts(3);
             let outcome = run.qemu_option("-machine").qemu_option(aia).timeout(2 * DEADLINE).run().unwrap();

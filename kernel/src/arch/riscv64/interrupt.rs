@@ -59,6 +59,10 @@ impl imsic::File for OwnFile {
         }
     }
 
+    fn io_barrier(&self) {
+        super::io_barrier();
+    }
+
     fn claim(&self) -> u32 {
         let top: u64;
         // SAFETY: reads stopei, and with the write takes what it said.

@@ -72,7 +72,7 @@ enum TypeClass {
     Opaque,
 }
 
-fn kind(basic: Basic) -> TypeClass {
+fn class(basic: Basic) -> TypeClass {
     use Element as E;
     match basic {
         Basic::I8 => TypeClass::Integer(E::I8),
@@ -180,10 +180,10 @@ impl Op {
     /// [`Error::Op`].
     pub(crate) fn reducer(&self, datatype: &Datatype) -> Result<Reducer> {
         let operator = self.operator().ok_or(Error::Op)?;
-        let kind = kind(datatype.as_basic().ok_or(Error::Op)?);
+        let class = class(datatype.as_basic().ok_or(Error::Op)?);
         let bitwise = matches!(self, Self::Band | Self::Bor | Self::Bxor);
         let logical = matches!(self, Self::Land | Self::Lor | Self::Lxor);
-        let element = match kind {
+        let element = match class {
             TypeClass::Located(element) if operator.locates() => element,
             _ if operator.locates() => return Err(Error::Op),
             TypeClass::Integer(element) => element,
