@@ -22,9 +22,9 @@ mod copies;
 
 use crate::stacks::{EMERGENCY_TOP, STACK_TOP};
 
-/// Tables of the translation at boot: a root; two for the image, and one for each 2 MiB of it (`linker.ld` has the
-/// most); two for the tree, and two for its at most 2 MiB.
-const BOOT_TABLES: usize = 1 + 2 + 9 + 2 + 2;
+/// Tables of the translation at boot: a root; two of each level for the image, and one for each 2 MiB of it (`linker.ld` has
+/// the most); two of each level for the tree, and two for its at most 2 MiB.
+const BOOT_TABLES: usize = 1 + 4 + 9 + 4 + 2;
 
 core::arch::global_asm!(
     r#"
@@ -81,7 +81,7 @@ boot_primary:
     lsl     x19, x19, #30
 1:  tst     x19, #7
     b.ne    2f
-    lsr     x0, x19, #39
+    lsr     x0, x19, #48
     cbnz    x0, 2f
     ldp     w0, w1, [x19]
     rev     w0, w0
@@ -277,8 +277,11 @@ invalidate:
 map_pages:
     cmp     x0, x1
     b.hs    1f
-    ubfx    x3, x0, #30, #9
+    ubfx    x3, x0, #39, #9
     add     x3, x9, x3, lsl #3
+    next_table
+    ubfx    x3, x0, #30, #9
+    add     x3, x4, x3, lsl #3
     next_table
     ubfx    x3, x0, #21, #9
     add     x3, x4, x3, lsl #3
@@ -295,7 +298,7 @@ stop:
     wfi
     b       stop
 
-    // Turns on MMU and caches with the table at x0: 39-bit addresses, 4 KiB pages. Clobbers x1, x2.
+    // Turns on MMU and caches with the table at x0: 48-bit addresses, 4 KiB pages. Clobbers x1, x2.
 mmu_on:
     mov     x1, #0xff04                 // 0: device nGnRE, 1: normal write-back
     msr     mair_el1, x1
@@ -305,7 +308,7 @@ mmu_on:
     cmp     x1, x2
     csel    x1, x1, x2, ls
     lsl     x1, x1, #32
-    movz    x2, #0x3519                 // T0SZ 25, walks cacheable and inner shareable
+    movz    x2, #0x3510                 // T0SZ 16, walks cacheable and inner shareable
     movk    x2, #0x0080, lsl #16        // no TTBR1
     orr     x1, x1, x2
     msr     tcr_el1, x1

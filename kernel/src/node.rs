@@ -77,6 +77,13 @@ fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usize) -> ! {
     };
     report::set_node(personality.node);
     log::start(personality.log);
+    let end = arch::mapped_end(machine);
+    let beyond =
+        machine.banks.iter().map(|bank| bank.region.end().saturating_sub(bank.region.start.max(end)));
+    let beyond = beyond.sum::<usize>() >> 20;
+    if beyond > 0 {
+        defmt::warn!("{=usize} MiB of memory are left: harts do not reach beyond {=usize:#x}", beyond, end);
+    }
     let checksum = arch::choose_checksum();
     defmt::debug!("checksums are made by {}", defmt::Display2Format(&checksum));
     let division = match personality.divide(machine.harts.len()) {
@@ -109,7 +116,7 @@ fn free_memory(machine: &Machine) -> Free {
     // There is room for two more than are reserved.
     let _ = taken.push(arch::image());
     let _ = taken.push(machine.tree.grown_to_pages());
-    layout::free(&machine.banks, &taken, arch::MAPPED_END)
+    layout::free(&machine.banks, &taken, arch::mapped_end(machine))
 }
 
 /// Finds memory for the stacks of all harts but this one, near to each.

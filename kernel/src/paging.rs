@@ -1,5 +1,5 @@
-//! Page tables of three levels for 39-bit addresses and 4 KiB pages. Sv39 and AArch64 with T0SZ = 25 agree in all but
-//! the bits of an entry, which a [`Format`] makes. Everything is mapped where it lies.
+//! Page tables of 4 KiB pages: of four levels for 48-bit addresses, or of the lower three for 39 bits. Sv48, Sv39 and AArch64
+//! with T0SZ = 16 agree in all but the bits of an entry, which a [`Format`] makes. Everything is mapped where it lies.
 
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -8,7 +8,7 @@ use core::ops::Range;
 pub const PAGE: usize = 4096;
 const ENTRIES: usize = 512;
 /// Bytes that one entry maps, by level.
-const SPAN: [usize; 3] = [1 << 30, 1 << 21, 1 << 12];
+const SPAN: [usize; 4] = [1 << 39, 1 << 30, 1 << 21, 1 << 12];
 
 /// What a range of addresses is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,9 +25,9 @@ pub enum MemoryType {
 
 /// The bits of an architecture's entries.
 pub trait Format {
-    /// Mapped addresses are below this.
-    const END: usize;
-    /// An entry that maps what lies at `address`; `level` 2 is a 4 KiB page, 1 and 0 are blocks.
+    /// Mapped addresses are below this, with the uppermost level or without.
+    fn end(wide: bool) -> usize;
+    /// An entry that maps what lies at `address`; `level` 3 is a 4 KiB page, 2 and 1 are blocks.
     fn leaf(address: usize, access: MemoryType, level: usize) -> u64;
     /// An entry that points to the next level's table.
     fn link(table: usize) -> u64;
@@ -50,7 +50,7 @@ impl Table {
 /// Why a range could not be mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MapError {
-    /// Bounds that are no multiples of [`PAGE`], or beyond [`Format::END`].
+    /// Bounds that are no multiples of [`PAGE`], or beyond [`Format::end`].
     Bounds,
     /// Part of it is mapped already.
     Twice,
@@ -62,17 +62,19 @@ pub enum MapError {
 pub struct PageTables<'a, F> {
     tables: &'a mut [Table],
     used: usize,
+    wide: bool,
     format: PhantomData<F>,
 }
 
 impl<'a, F: Format> PageTables<'a, F> {
-    /// A translation that maps nothing and takes its tables from `tables`, which must not move any more.
+    /// A translation that maps nothing and takes its tables from `tables`, which must not move any more; a `wide` one has the
+    /// uppermost level.
     ///
     /// # Errors
     /// [`MapError::OutOfTables`] if there is not even one.
-    pub fn new(tables: &'a mut [Table]) -> Result<Self, MapError> {
+    pub fn new(tables: &'a mut [Table], wide: bool) -> Result<Self, MapError> {
         tables.first_mut().ok_or(MapError::OutOfTables)?.0.fill(0);
-        Ok(Self { tables, used: 1, format: PhantomData })
+        Ok(Self { tables, used: 1, wide, format: PhantomData })
     }
 
     /// Address of the first level's table.
@@ -85,7 +87,10 @@ impl<'a, F: Format> PageTables<'a, F> {
     /// # Errors
     /// [`MapError`]; part of the range may be mapped then.
     pub fn map(&mut self, range: Range<usize>, access: MemoryType) -> Result<(), MapError> {
-        if !range.start.is_multiple_of(PAGE) || !range.end.is_multiple_of(PAGE) || range.end > F::END {
+        if !range.start.is_multiple_of(PAGE)
+            || !range.end.is_multiple_of(PAGE)
+            || range.end > F::end(self.wide)
+        {
             return Err(MapError::Bounds);
         }
         let mut address = range.start;
@@ -98,14 +103,15 @@ impl<'a, F: Format> PageTables<'a, F> {
     /// Maps the largest page that starts at `address` and is at most `bytes` long. Returns its length.
     fn map_one(&mut self, address: usize, bytes: usize, access: MemoryType) -> Result<usize, MapError> {
         let mut table = 0;
-        for (level, span) in SPAN.into_iter().enumerate() {
+        for (level, span) in SPAN.into_iter().enumerate().skip(usize::from(!self.wide)) {
             let index = address / span % ENTRIES;
             let entry = self.tables[table].0[index];
-            if entry == 0 && address.is_multiple_of(span) && bytes >= span {
+            // There are no blocks as large as the uppermost level's.
+            if entry == 0 && level > 0 && address.is_multiple_of(span) && bytes >= span {
                 self.tables[table].0[index] = F::leaf(address, access, level);
                 return Ok(span);
             }
-            if entry != 0 && !F::is_link(entry) || level == 2 {
+            if entry != 0 && !F::is_link(entry) || level == 3 {
                 return Err(MapError::Twice);
             }
             table = if entry == 0 {
@@ -133,7 +139,9 @@ mod tests {
     /// Address in the upper bits, access above the link bit.
     struct Plain;
     impl Format for Plain {
-        const END: usize = 1 << 39;
+        fn end(wide: bool) -> usize {
+            if wide { 1 << 48 } else { 1 << 39 }
+        }
         fn leaf(address: usize, access: MemoryType, _: usize) -> u64 {
             address as u64 | (access as u64 + 1) << 1
         }
@@ -150,7 +158,7 @@ mod tests {
 
     fn walk(tables: &PageTables<Plain>, address: usize) -> Option<(usize, u64)> {
         let mut table = 0;
-        for span in SPAN {
+        for span in SPAN.into_iter().skip(usize::from(!tables.wide)) {
             let entry = tables.tables[table].0[address / span % ENTRIES];
             if entry == 0 {
                 return None;
@@ -166,7 +174,7 @@ mod tests {
     #[test]
     fn n10_what_is_mapped_is_itself_and_nothing_else_is() {
         let mut pool = vec![Table::EMPTY; 16];
-        let mut tables = PageTables::<Plain>::new(&mut pool).unwrap();
+        let mut tables = PageTables::<Plain>::new(&mut pool, false).unwrap();
         let ranges = [
             (0x4020_0000..0x4023_5000, MemoryType::Code),
             (0x4023_5000..0x4024_0000, MemoryType::Constant),
@@ -188,9 +196,32 @@ mod tests {
     }
 
     #[test]
+    fn b3_addresses_of_48_bits_are_mapped_with_one_level_more() {
+        let mut pool = vec![Table::EMPTY; 16];
+        let mut tables = PageTables::<Plain>::new(&mut pool, true).unwrap();
+        // Across two entries of the uppermost level, and up to the end.
+        let high = (1 << 40) - (1 << 30)..(1 << 40) + (1 << 21) + PAGE;
+        let last = (1 << 48) - PAGE..1 << 48;
+        for range in [0x8000_0000..0xc000_0000, high.clone(), last.clone()] {
+            tables.map(range.clone(), MemoryType::Data).unwrap();
+            for address in [range.start, range.end - 1] {
+                assert_eq!(walk(&tables, address), Some((address, MemoryType::Data as u64)), "{address:#x}");
+            }
+        }
+        assert_eq!(walk(&tables, high.start - 1), None);
+        assert_eq!(walk(&tables, high.end), None);
+        assert_eq!(walk(&tables, 0x80_8000_0000), None, "what is below by 512 GiB is another");
+        assert_eq!(tables.map(last.start..last.end + PAGE, MemoryType::Data), Err(MapError::Bounds));
+        // All of an entry of the uppermost level: blocks of 1 GiB.
+        tables.map(2 << 39..3 << 39, MemoryType::Data).unwrap_err();
+        tables.map(3 << 39..4 << 39, MemoryType::Data).unwrap();
+        assert_eq!(walk(&tables, (4 << 39) - 1), Some(((4 << 39) - 1, MemoryType::Data as u64)));
+    }
+
+    #[test]
     fn n10_large_ranges_take_large_pages() {
         let mut pool = vec![Table::EMPTY; 3];
-        let mut tables = PageTables::<Plain>::new(&mut pool).unwrap();
+        let mut tables = PageTables::<Plain>::new(&mut pool, false).unwrap();
         tables.map(0x8000_0000..0x1_8020_0000, MemoryType::Data).unwrap();
         assert_eq!(tables.used, 2);
     }
@@ -198,19 +229,19 @@ mod tests {
     #[test]
     fn n10_no_address_is_mapped_twice() {
         let mut pool = vec![Table::EMPTY; 4];
-        let mut tables = PageTables::<Plain>::new(&mut pool).unwrap();
+        let mut tables = PageTables::<Plain>::new(&mut pool, false).unwrap();
         tables.map(0x20_0000..0x40_0000, MemoryType::Data).unwrap();
         assert_eq!(tables.map(0x20_1000..0x20_2000, MemoryType::Code), Err(MapError::Twice));
         assert_eq!(tables.map(0..0x40_0000, MemoryType::Code), Err(MapError::Twice));
         assert_eq!(tables.map(1..0x1000, MemoryType::Code), Err(MapError::Bounds));
-        assert_eq!(tables.map(Plain::END - PAGE..Plain::END + PAGE, MemoryType::Code), Err(MapError::Bounds));
+        assert_eq!(tables.map((1 << 39) - PAGE..(1 << 39) + PAGE, MemoryType::Code), Err(MapError::Bounds));
     }
 
     #[test]
     fn n10_too_few_tables_are_an_error() {
         let mut pool = vec![Table::EMPTY; 2];
-        let mut tables = PageTables::<Plain>::new(&mut pool).unwrap();
+        let mut tables = PageTables::<Plain>::new(&mut pool, false).unwrap();
         assert_eq!(tables.map(0x1000..0x2000, MemoryType::Data), Err(MapError::OutOfTables));
-        assert!(PageTables::<Plain>::new(&mut []).is_err());
+        assert!(PageTables::<Plain>::new(&mut [], false).is_err());
     }
 }

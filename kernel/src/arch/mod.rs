@@ -52,7 +52,7 @@ pub(crate) use this::{
     counter, counter_hz, exit_by_host, frame_pointer, io_barrier, park, power_off, rest_monitors, set_timer,
     start_hart, wait_for_interrupt,
 };
-pub(crate) use translation::{END as MAPPED_END, maps_devices, translate};
+pub(crate) use translation::{mapped_end, maps_devices, translate};
 pub(crate) use uncached::uncached;
 
 /// Why a hart is not started that has no stacks.

@@ -1,7 +1,7 @@
 //! The node's one translation: every address stands for itself, with the rights that it needs (SPEC N-10).
 
 use super::this::caches::UNCACHED;
-use super::this::translation::{Entry, install};
+use super::this::translation::{Entry, install, is_wide};
 use super::{image, uncached};
 use crate::devicetree::{Controller, Machine, Slot, SlotKind};
 use crate::layout::{Bank, Region};
@@ -12,7 +12,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Tables: a root, and some for each gigabyte and each two megabytes that are not mapped as a whole.
-const TABLES: usize = 72;
+const TABLES: usize = 76;
 
 struct Pool(UnsafeCell<[Table; TABLES]>);
 
@@ -23,7 +23,9 @@ static POOL: Pool = Pool(UnsafeCell::new([Table::EMPTY; TABLES]));
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Only what lies below it can be mapped.
-pub(crate) const END: usize = Entry::END;
+pub(crate) fn mapped_end(machine: &Machine) -> usize {
+    Entry::end(is_wide(machine))
+}
 
 /// Whether devices are where the tree says.
 static DEVICES: AtomicBool = AtomicBool::new(false);
@@ -44,7 +46,7 @@ pub(crate) fn translate(machine: &Machine, free: &[Bank]) -> Result<(), MapError
     if needs_uncached(machine) {
         uncached::set_mapped();
     }
-    install(root);
+    install(root, is_wide(machine));
     DEVICES.store(true, Ordering::Release);
     mapped.map(|_| ())
 }
@@ -62,7 +64,7 @@ fn needs_uncached(machine: &Machine) -> bool {
 
 /// A translation of image, stacks, tree, console and what ends the machine.
 fn map_image<'p>(pool: &'p mut [Table], machine: &Machine) -> Result<PageTables<'p, Entry>, MapError> {
-    let mut tables = PageTables::<Entry>::new(pool)?;
+    let mut tables = PageTables::<Entry>::new(pool, is_wide(machine))?;
     tables.map(range(image::text()), MemoryType::Code)?;
     tables.map(range(image::rodata()), MemoryType::Constant)?;
     let apart = uncached::region();

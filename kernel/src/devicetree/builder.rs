@@ -22,6 +22,7 @@ struct Cpu {
     intc: Option<u32>,
     domain: Option<u32>,
     carryless: bool,
+    sv48: bool,
     name: &'static str,
 }
 
@@ -223,8 +224,10 @@ impl Builder {
         let intc = at.node.children().find_map(|child| cell(&child, "phandle"));
         let phandle = cell(&at.node, "phandle");
         let carryless = has_extension(&at.node, "zbc");
+        // Those that translate 57 bits translate 48 too.
+        let sv48 = matches!(text(&at.node, "mmu-type"), Some("riscv,sv48" | "riscv,sv57"));
         let domain = cell(&at.node, NUMA_NODE);
-        let cpu = Cpu { id, phandle, intc, domain, carryless, name: at.node.name() };
+        let cpu = Cpu { id, phandle, intc, domain, carryless, sv48, name: at.node.name() };
         self.cpus.push(cpu).map_err(|_| at.error("more than 64 harts; a node has 1 to 64"))
     }
 
@@ -366,6 +369,7 @@ impl Builder {
             monitors: self.monitors,
             map_problem,
             carryless: !self.cpus.is_empty() && self.cpus.iter().all(|cpu| cpu.carryless),
+            sv48: !self.cpus.is_empty() && self.cpus.iter().all(|cpu| cpu.sv48),
             uart: self.uart,
             controller: self.controller,
             timer_interrupt: self.timer_interrupt,

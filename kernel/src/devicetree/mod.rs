@@ -187,6 +187,8 @@ pub struct Machine {
     pub map_problem: Option<CpuMapError>,
     /// Whether all harts multiply without carries (RISC-V's Zbc).
     pub carryless: bool,
+    /// Whether all harts translate addresses of 48 bits (RISC-V's Sv48).
+    pub sv48: bool,
     /// The serial line, if the kernel knows it.
     pub uart: Option<Uart>,
     /// The interrupt controller, if the kernel knows it.

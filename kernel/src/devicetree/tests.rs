@@ -140,6 +140,19 @@ fn b3_harts_that_are_disabled_leave_gaps_in_ids_and_none_in_numbers() {
 }
 
 #[test]
+fn b3_harts_translate_48_bits_if_all_of_them_say_so() {
+    for (kind, expected) in [("sv39", false), ("sv48", true), ("sv57", true)] {
+        let tree = patched(RISCV, b"riscv,sv48\0", format!("riscv,{kind}\0").as_bytes());
+        assert_eq!(read(tree, 0x8020_0000, 0).sv48, expected, "{kind}");
+    }
+    let bytes = b"riscv,sv48\0";
+    let first = RISCV.windows(bytes.len()).position(|window| window == bytes).unwrap();
+    let mut mixed = RISCV.to_vec();
+    mixed[first..first + bytes.len()].copy_from_slice(b"riscv,sv39\0");
+    assert!(!read(mixed.leak(), 0x8020_0000, 0).sv48, "one of four does not");
+}
+
+#[test]
 fn b1_the_controllers_for_supervisors_are_told_from_those_for_machines() {
     let machine = read(APLIC, 0x8020_0000, 1);
     assert_eq!(machine.problem, None);

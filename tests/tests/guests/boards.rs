@@ -212,6 +212,24 @@ on_both_architectures! {
     }
 }
 
+/// The last task's memory is all where 39 bits do not reach; the host promises none of it before it is touched.
+#[test]
+fn b3_memory_above_39_bits_is_used() {
+    for (board, arch, harts, ram, gib) in
+        [(Board::Versal, Arch::Aarch64, 2, "ddr", 290), (Board::Virt, Arch::Riscv64, 8, "ram", 300)]
+    {
+        let run = Run::new("segments").board(board).arch(arch).torus("1").harts(harts).mode(Mode::Vn);
+        let backend = format!("memory-backend-ram,id={ram},size={gib}G,reserve=off");
+        let run =
+            run.qemu_option("-m").qemu_option(format!("{gib}G")).qemu_option("-object").qemu_option(backend);
+        let run = run.qemu_option("-machine").qemu_option(format!("memory-backend={ram}"));
+        let outcome = run.log(Level::Debug).timeout(2 * DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        let (bytes, _) = memory(&outcome);
+        assert!(bytes > ((gib - 1) / u64::from(harts)) << 30, "{bytes:#x}");
+    }
+}
+
 /// The whole suite that every board is tried with; what it says is in the test's output.
 fn conforms(board: Board, arch: Arch) {
     let interrupt = Arc::new(AtomicBool::new(false));

@@ -1,5 +1,6 @@
 //! Entries of AArch64 translation tables, 4 KiB granule.
 
+use crate::devicetree::Machine;
 use crate::paging::{Format, MemoryType};
 use core::arch::asm;
 
@@ -15,10 +16,17 @@ const NO_EXECUTE_PRIVILEGED: u64 = 1 << 53;
 const NO_EXECUTE_USER: u64 = 1 << 54;
 const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
 
+/// As every hart can, all do (`boot` sets TCR_EL1).
+pub(crate) fn is_wide(_: &Machine) -> bool {
+    true
+}
+
 pub(crate) struct Entry;
 
 impl Format for Entry {
-    const END: usize = 1 << 39;
+    fn end(_: bool) -> usize {
+        1 << 48
+    }
 
     fn leaf(address: usize, access: MemoryType, level: usize) -> u64 {
         let rights = match access {
@@ -27,7 +35,7 @@ impl Format for Entry {
             MemoryType::Data => NORMAL | INNER_SHAREABLE | NO_EXECUTE_PRIVILEGED,
             MemoryType::Device => NO_EXECUTE_PRIVILEGED,
         };
-        let page = if level == 2 { TABLE } else { 0 };
+        let page = if level == 3 { TABLE } else { 0 };
         address as u64 | rights | NO_EXECUTE_USER | ACCESSED | page | VALID
     }
 
@@ -45,7 +53,7 @@ impl Format for Entry {
 }
 
 /// Makes `root` this hart's translation, and that of the harts to come.
-pub(crate) fn install(root: usize) {
+pub(crate) fn install(root: usize, _: bool) {
     let told = boot::set_translation(root as u64);
     // SAFETY: cleans a line of the image. Secondary harts read it before their caches are on.
     unsafe { asm!("dc cvac, {}", "dsb sy", in(reg) told, options(nostack, preserves_flags)) }

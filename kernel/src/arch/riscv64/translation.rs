@@ -1,5 +1,6 @@
-//! Entries of Sv39 page tables.
+//! Entries of Sv39 and Sv48 page tables.
 
+use crate::devicetree::Machine;
 use crate::paging::{Format, MemoryType, PAGE};
 use core::arch::asm;
 
@@ -15,12 +16,20 @@ const NUMBER: u32 = 10;
 const NUMBER_MASK: u64 = (1 << 44) - 1;
 /// The mode field of satp.
 const SV39: u64 = 8 << 60;
+const SV48: u64 = 9 << 60;
+
+/// Whether memory lies beyond what Sv39 reaches, and harts have Sv48.
+pub(crate) fn is_wide(machine: &Machine) -> bool {
+    machine.sv48 && machine.banks.iter().any(|bank| bank.region.end() > Entry::end(false))
+}
 
 pub(crate) struct Entry;
 
 impl Format for Entry {
-    // Of the 39 bits, the upper half stands for the other end of the 64.
-    const END: usize = 1 << 38;
+    // The upper half stands for the other end of the 64 bits.
+    fn end(wide: bool) -> usize {
+        if wide { 1 << 47 } else { 1 << 38 }
+    }
 
     fn leaf(address: usize, access: MemoryType, _: usize) -> u64 {
         // What is device memory and what is cached, the platform knows by the address.
@@ -46,8 +55,8 @@ impl Format for Entry {
 }
 
 /// Makes `root` this hart's translation, and that of the harts to come.
-pub(crate) fn install(root: usize) {
-    let satp = SV39 | (root / PAGE) as u64;
+pub(crate) fn install(root: usize, wide: bool) {
+    let satp = if wide { SV48 } else { SV39 } | (root / PAGE) as u64;
     boot::set_translation(satp);
     // SAFETY: the translation maps all that this hart uses where it is.
     unsafe {
