@@ -67,6 +67,16 @@ impl std::fmt::Display for Status {
     }
 }
 
+/// A line of a report as logs have it, behind the rank of its node.
+pub fn report_line(hart: u8, text: &str) -> String {
+    format!(".{hart} REPORT {text}")
+}
+
+/// A status as logs have it, behind the rank of its node.
+pub fn status_line(status: &Status) -> String {
+    format!(".{} STATUS {status}", status.hart)
+}
+
 /// Cuts a console's bytes into frames, however they arrive.
 #[derive(Default, Debug)]
 pub struct Deframer {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::console::{Deframer, Frame};
+use crate::console::{self, Deframer, Frame};
 use crate::log::Decoder;
 use crate::progress::Voice;
 use crate::symbols::Symbols;
@@ -84,12 +84,10 @@ impl Words {
                 let line = self.decoder.decode(0, hart, &payload);
                 (format!(".{hart} {:>11} {:<5} {}", line.time, line.level.to_uppercase(), line.text), None)
             }
-            Frame::Report { hart, text } => {
-                (format!(".{hart} REPORT {}", self.symbols.annotate(&text)), None)
-            }
+            Frame::Report { hart, text } => (console::report_line(hart, &self.symbols.annotate(&text)), None),
             Frame::Status(status) => {
                 let end = (status.word == "end").then(|| status.number("status").unwrap_or(UNFINISHED));
-                (format!(".{} STATUS {status}", status.hart), end)
+                (console::status_line(&status), end)
             }
             Frame::Firmware(text) => (text, None),
         }

@@ -73,68 +73,45 @@ impl<N: Node> Client<N> {
             what: "memory for a context, in bytes",
             limit: self.footprint().bytes(),
         };
-        let pools = self.configuration.pools;
-        let landings = self.node.memory(pools.pieces, || Landing::new(None)).ok_or(exhausted)?;
+        self.pieces().ok_or(exhausted)
+    }
+
+    /// All pieces of a context's memory; `None` if the node has not enough for one of them.
+    fn pieces(&self) -> Option<ContextMemory<N::Port>> {
+        let (node, pools, limits) = (self.node, self.configuration.pools, &self.configuration.collectives);
+        let landings = node.memory(pools.pieces, || Landing::new(None))?;
         for landing in landings.iter_mut() {
-            *landing = Landing::new(Some(self.buffer(pools.piece_bytes).ok_or(exhausted)?.share()));
+            *landing = Landing::new(Some(self.buffer(pools.piece_bytes)?.share()));
         }
-        let posts = self.node.memory(1, PostQueue::new).ok_or(exhausted)?;
-        Ok(ContextMemory {
-            posts: Posts::new(&posts[0]).ok_or(exhausted)?,
-            operations: self.node.memory(pools.operations, operation::OperationSlot::new).ok_or(exhausted)?,
-            receive_requests: self.node.memory(pools.receive_requests, || None).ok_or(exhausted)?,
-            incoming: self.node.memory(self.halves(), || None).ok_or(exhausted)?,
-            acks: self.node.memory(self.records(), || None).ok_or(exhausted)?,
-            unexpected: self.node.memory(pools.unexpected, UnexpectedSlot::default).ok_or(exhausted)?,
-            unexpected_data: self.node.memory(pools.unexpected_bytes, || 0).ok_or(exhausted)?,
+        let posts = node.memory(1, PostQueue::new)?;
+        Some(ContextMemory {
+            posts: Posts::new(&posts[0])?,
+            operations: node.memory(pools.operations, operation::OperationSlot::new)?,
+            receive_requests: node.memory(pools.receive_requests, || None)?,
+            incoming: node.memory(self.halves(), || None)?,
+            acks: node.memory(self.records(), || None)?,
+            unexpected: node.memory(pools.unexpected, UnexpectedSlot::default)?,
+            unexpected_data: node.memory(pools.unexpected_bytes, || 0)?,
             landings,
             collectives: engine::EngineMemory::new(
-                self.node
-                    .memory(self.configuration.collectives.slots(), slot_table::Slot::new)
-                    .ok_or(exhausted)?,
-                self.node
-                    .memory(self.configuration.collectives.queued, slot_table::Slot::new)
-                    .ok_or(exhausted)?,
-                (
-                    self.node.memory(self.configuration.collectives.geometries, || None).ok_or(exhausted)?,
-                    self.configuration.collectives.always,
-                ),
+                node.memory(limits.slots(), slot_table::Slot::new)?,
+                node.memory(limits.queued, slot_table::Slot::new)?,
+                (node.memory(limits.geometries, || None)?, limits.always),
                 engine::EarlyMemory {
-                    slots: self
-                        .node
-                        .memory(self.configuration.collectives.early, slot_table::Slot::new)
-                        .ok_or(exhausted)?,
-                    data: self
-                        .node
-                        .memory(self.configuration.collectives.early, engine::EarlyData::new)
-                        .ok_or(exhausted)?,
-                    lanes: self
-                        .node
-                        .memory(self.configuration.collectives.lanes(self.endpoints()), || None)
-                        .ok_or(exhausted)?,
+                    slots: node.memory(limits.early, slot_table::Slot::new)?,
+                    data: node.memory(limits.early, engine::EarlyData::new)?,
+                    lanes: node.memory(limits.lanes(self.endpoints()), || None)?,
                 },
                 engine::BulkMemory {
-                    lent: self
-                        .node
-                        .memory(self.configuration.collectives.lent(), || None)
-                        .ok_or(exhausted)?,
-                    pulls: self
-                        .node
-                        .memory(self.configuration.collectives.pulls(), || None)
-                        .ok_or(exhausted)?,
+                    lent: node.memory(limits.lent(), || None)?,
+                    pulls: node.memory(limits.pulls(), || None)?,
                 },
                 (
-                    self.node
-                        .memory(self.configuration.collectives.heralds(), engine::Unmade::default)
-                        .ok_or(exhausted)?,
-                    self.node
-                        .memory(self.configuration.collectives.heralds(), engine::Destroyed::new)
-                        .ok_or(exhausted)?,
-                    self.node
-                        .memory(self.configuration.collectives.heralds(), engine::Herald::default)
-                        .ok_or(exhausted)?,
+                    node.memory(limits.heralds(), engine::Unmade::default)?,
+                    node.memory(limits.heralds(), engine::Destroyed::new)?,
+                    node.memory(limits.heralds(), engine::Herald::default)?,
                 ),
-                Some(self.buffer(self.configuration.collectives.note_bytes()).ok_or(exhausted)?.share()),
+                Some(self.buffer(limits.note_bytes())?.share()),
             ),
         })
     }

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::Folder;
 use super::outcome::NodeOutcome;
 use super::record::Record;
-use crate::console::{Deframer, Frame};
+use crate::console::{self, Deframer, Frame};
 use crate::log::{self, Decoder, LogLine};
 use crate::node::{Exit, Guest};
 use crate::progress::Voice;
@@ -176,14 +176,14 @@ impl Watched {
             }
             Frame::Report { hart, text } => {
                 let text = firmware.map_or(text.clone(), |firmware| firmware.symbols.annotate(&text));
-                self.log.line(format_args!("{}.{hart} REPORT {text}", self.rank));
+                self.log.line(format_args!("{}{}", self.rank, console::report_line(hart, &text)));
                 // Reports matter most when little else works.
                 self.log.flush();
                 self.outcome.reports.push(text.clone());
                 Some(Said::Report { hart, text })
             }
             Frame::Status(status) => {
-                self.log.line(format_args!("{}.{} STATUS {status}", self.rank, status.hart));
+                self.log.line(format_args!("{}{}", self.rank, console::status_line(&status)));
                 self.outcome.statuses.push(status);
                 Some(Said::Status)
             }
