@@ -15,6 +15,7 @@ pub mod either;
 pub mod gem;
 pub mod irq;
 pub mod link;
+pub mod lossless;
 pub mod nic;
 pub mod pci;
 pub mod platform;
@@ -28,13 +29,16 @@ pub mod unit;
 pub mod virtio;
 
 pub use either::Either;
-pub use platform::Platform;
+pub use platform::{Breach, Platform};
 pub use tree_network::TreeUnit;
 pub use unit::{MessageUnit, NodePort, OpenError, Setup, Sharing, StartError, Statistics};
 pub use virtio::VirtioNet;
 
 /// The torus as nodes use it: a network card, and what mends the losses of the network behind it.
-pub type Torus<P, N> = reliable::Reliable<torus::TorusAdapter<N, false>, P>;
+pub type Torus<P, N> = reliable::Reliable<torus::TorusAdapter<N>, P>;
+
+/// The same, behind a network that loses nothing.
+pub type LosslessTorus<P, N> = lossless::Lossless<torus::TorusAdapter<N>, P>;
 
 /// About how many bytes of heap a node needs for its message unit and its torus.
 pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> usize {

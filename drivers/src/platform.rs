@@ -2,7 +2,30 @@
 
 use crate::link;
 use crate::nic::{Hal, LINE, Nic};
+use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
+
+/// What a network did that was said to lose nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Breach {
+    /// So many frames are missing.
+    Lost(u32),
+    /// A frame came again, or too late.
+    Again,
+    /// A frame is damaged, or its sender has another kind of network.
+    Damaged,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost(1) => f.write_str("a frame is missing"),
+            Self::Lost(frames) => write!(f, "{frames} frames are missing"),
+            Self::Again => f.write_str("a frame came again or too late"),
+            Self::Damaged => f.write_str("a frame is damaged, or was sent to a network that may lose frames"),
+        }
+    }
+}
 
 /// The hart that calls, its clock and its sleep. The kernel implements it.
 pub trait Platform: Send + Sync + 'static {
@@ -36,6 +59,9 @@ pub trait Platform: Send + Sync + 'static {
 
     /// Node `node` has died, as the network says. The message unit's token may be held.
     fn node_died(_node: u32) {}
+
+    /// The network was said to lose nothing, and this became of frames of node `node`. The message unit's token is held.
+    fn network_failed(_node: u32, _breach: Breach) {}
 
     /// The state of a CRC-32C behind `bytes`, as [`link::crc32c`] has it, by the fastest way that this core has.
     fn crc32c(state: u32, bytes: &[u8]) -> u32 {

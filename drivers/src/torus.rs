@@ -7,8 +7,7 @@
 //! | 12..14 | [`ETHERTYPE`] or [`ETHERTYPE_RELIABLE`], big-endian |
 //! | 14.. | the packet ([`pami::packet`]), with the second type behind a link header ([`crate::link`]) |
 //!
-//! Nodes that trust the network to lose nothing exchange bare packets; between others each packet has a link header.
-//! Which it is, a type parameter says. What a node and the network itself say to each other is bare always.
+//! Between nodes each packet has a link header. What a node and the network itself say to each other is bare.
 //!
 //! A frame that leaves is gathered: these 14 bytes, the packet's header and inline data from memory of the adapter's own,
 //! then what the sender lent. A frame that arrives lies in one buffer, placed so that the packet's payload is aligned to
@@ -16,7 +15,7 @@
 
 use crate::adapter::{
     Adapter, AdapterFaults, COOKIES, FABRIC, FRONT_BYTES, Lent, MOST_MTU, Outcome, RX_BUFFERS, Reliability,
-    ReliableAdapter, RxBuffer, Watch, copy_front,
+    RxBuffer, Watch, copy_front,
 };
 use crate::link::LINK_BYTES;
 use crate::nic::{ETHERNET_HEADER, HEADROOM, Nic, SmallMtu, TAILROOM};
@@ -62,8 +61,8 @@ struct Front(UnsafeCell<[u8; BODY + FRONT_BYTES]>);
 // SAFETY: only `TorusAdapter::transmit` writes it, with the adapter borrowed mutably.
 unsafe impl Sync for Front {}
 
-/// A network card on the torus; for a network that loses nothing if `LOSSLESS`, else to be wrapped.
-pub struct TorusAdapter<N: Nic, const LOSSLESS: bool = true> {
+/// A network card on the torus, to be wrapped: in what mends losses, or in what counts on none.
+pub struct TorusAdapter<N: Nic> {
     nic: N,
     /// By cookie. Never freed: the device reads them.
     fronts: &'static [Front],
@@ -75,13 +74,13 @@ pub struct TorusAdapter<N: Nic, const LOSSLESS: bool = true> {
     stray: u64,
 }
 
-impl<N: Nic, const LOSSLESS: bool> TorusAdapter<N, LOSSLESS> {
+impl<N: Nic> TorusAdapter<N> {
     /// Where what follows the Ethernet header lies in a receive buffer, which is aligned to 64: the packet's payload
     /// then begins at a multiple of 64.
-    const BODY_START: usize = if LOSSLESS { 64 } else { 128 - LINK_BYTES } - HEADER_BYTES;
+    const BODY_START: usize = 128 - LINK_BYTES - HEADER_BYTES;
     const FRAME_START: usize = Self::BODY_START - ETHERNET_HEADER;
     /// Most bytes behind a packet's header.
-    const MOST_BODY: usize = MOST_MTU + if LOSSLESS { 0 } else { LINK_BYTES };
+    const MOST_BODY: usize = MOST_MTU + LINK_BYTES;
 
     /// Starts `nic` for the node with rank `node`. Allocates all its memory, for the card's MTU, or [`MOST_MTU`] if that is
     /// less: about [`heap_bytes`].
@@ -113,7 +112,7 @@ impl<N: Nic, const LOSSLESS: bool> TorusAdapter<N, LOSSLESS> {
     /// The EtherType between this node and `node`.
     #[inline]
     const fn ether_type(node: u32) -> u16 {
-        if LOSSLESS || node == FABRIC { ETHERTYPE } else { ETHERTYPE_RELIABLE }
+        if node == FABRIC { ETHERTYPE } else { ETHERTYPE_RELIABLE }
     }
 
     /// Who sent a frame that has [`BEFORE`] bytes in front of it, if it is one for this node; counts it if not.
@@ -165,7 +164,7 @@ fn aligned(len: usize, line: usize) -> impl Iterator<Item = &'static mut [u8]> {
     memory[skip..].chunks_exact_mut(stride).take(RX_BUFFERS)
 }
 
-impl<N: Nic, const LOSSLESS: bool> Adapter for TorusAdapter<N, LOSSLESS> {
+impl<N: Nic> Adapter for TorusAdapter<N> {
     type Interrupt = N::Interrupt;
 
     fn mtu(&self) -> usize {
@@ -260,6 +259,3 @@ impl<N: Nic, const LOSSLESS: bool> Adapter for TorusAdapter<N, LOSSLESS> {
         }
     }
 }
-
-/// The fabric between the nodes holds its senders back; whether it loses anything is for its user to say.
-impl<N: Nic> ReliableAdapter for TorusAdapter<N, true> {}

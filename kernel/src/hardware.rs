@@ -4,8 +4,10 @@
 //! Whoever sleeps on a port sleeps on the tree as well: what arrives there ends the sleep, and the job, or whoever runs
 //! its collectives, looks.
 
-use crate::{arch, board, clock, status, wakeup};
+use crate::status::Exit;
+use crate::{arch, board, clock, report, status, wakeup};
 use core::sync::atomic::AtomicU32;
+use drivers::platform::Breach;
 use drivers::{Either, Platform};
 use spin::Once;
 
@@ -15,10 +17,17 @@ pub struct Hardware;
 
 /// A network card of this hardware.
 pub(crate) type Card = board::Card<Hardware>;
-/// The torus of this hardware: on a card of either kind.
-pub type Torus = Either<OnCard<board::Virtio<Hardware>>, OnCard<drivers::gem::Gem<Hardware>>>;
-/// The torus on a card of this kind.
-type OnCard<N> = drivers::Torus<Hardware, N>;
+/// The torus of this hardware: on a card of either kind, and a network that may lose frames, or does not. The first costs
+/// least.
+pub type Torus = Either<
+    drivers::Torus<Hardware, Virtio>,
+    Either<
+        drivers::Torus<Hardware, Gem>,
+        Either<drivers::LosslessTorus<Hardware, Virtio>, drivers::LosslessTorus<Hardware, Gem>>,
+    >,
+>;
+type Virtio = board::Virtio<Hardware>;
+type Gem = drivers::gem::Gem<Hardware>;
 /// The message unit on this node's hardware.
 pub type Unit = drivers::MessageUnit<Hardware, Torus>;
 /// The network below the message unit, held by hand.
@@ -77,6 +86,13 @@ impl Platform for Hardware {
 
     fn node_died(node: u32) {
         status::lose(node);
+    }
+
+    fn network_failed(node: u32, breach: Breach) {
+        report::broken(
+            Exit::Machine,
+            format_args!("the torus is said to lose nothing, and of node {node} {breach}"),
+        );
     }
 
     #[inline]

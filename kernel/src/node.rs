@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use boot::HARTS;
 use core::fmt;
 use drivers::adapter::MOST_MTU;
+use drivers::lossless::Lossless;
 use drivers::nic::{Nic, SmallMtu};
 use drivers::reliable::Reliable;
 use drivers::torus::TorusAdapter;
@@ -234,12 +235,21 @@ fn start_tree(cards: &mut Cards, personality: &Personality) {
     hardware::start_tree(Tree::new(adapter)).join();
 }
 
-/// The torus on `card`.
+/// The torus on `card`, whose network may lose frames.
 fn reliable<N: Nic>(card: N, personality: &Personality) -> Result<drivers::Torus<Hardware, N>, SmallMtu> {
     let (node, nodes) = (personality.node, personality.shape.nodes());
     let peers = personality.peers.unwrap_or(u32::MAX);
     let torus = TorusAdapter::new(card, node)?;
     Ok(Reliable::with_peers(torus, node, nodes, peers).with_life(personality.life))
+}
+
+/// The same, if it loses none.
+fn lossless<N: Nic>(
+    card: N,
+    personality: &Personality,
+) -> Result<drivers::LosslessTorus<Hardware, N>, SmallMtu> {
+    let (node, nodes) = (personality.node, personality.shape.nodes());
+    Ok(Lossless::new(TorusAdapter::new(card, node)?, node, nodes).with_life(personality.life))
 }
 
 fn start_unit(
@@ -248,9 +258,12 @@ fn start_unit(
     personality: &Personality,
     division: &Division,
 ) -> &'static Unit {
-    let adapter: Option<Torus> = cards.next(|card| match card {
-        Either::First(virtio) => reliable(virtio, personality).map(Either::First),
-        Either::Second(gem) => reliable(gem, personality).map(Either::Second),
+    use Either::{First, Second};
+    let adapter: Option<Torus> = cards.next(|card| match (card, personality.lossless) {
+        (First(virtio), false) => reliable(virtio, personality).map(First),
+        (Second(gem), false) => reliable(gem, personality).map(|torus| Second(First(torus))),
+        (First(virtio), true) => lossless(virtio, personality).map(|torus| Second(Second(First(torus)))),
+        (Second(gem), true) => lossless(gem, personality).map(|torus| Second(Second(Second(torus)))),
     });
     if adapter.is_none() && personality.shape.nodes() > 1 {
         report::refused(Exit::Machine, "it has no network card, and the torus has other nodes");

@@ -156,6 +156,11 @@ struct Qemu {
     /// far they go. The same seed strikes the same packets of each pair of nodes.
     #[arg(long, value_name = "FAULTS")]
     faults: Option<String>,
+    /// Nodes take the torus for one that loses nothing: messages cost less, and a frame that is missing ends its receiver
+    ///
+    /// So it is without faults. A context that takes nothing holds up what is for others of its node.
+    #[arg(long)]
+    lossless: bool,
     /// Kill a node so long after all have joined, as in node=3@2s (may be given several times)
     ///
     /// The other nodes are told, and end by themselves or meet the deadline.
@@ -439,6 +444,7 @@ impl Qemu {
             .contexts(self.contexts)
             .agent_core(self.agent_core)
             .tree(!self.no_tree)
+            .lossless(self.lossless)
             .log(self.log)
             .args(self.arguments)
             .refuse_early();

@@ -265,6 +265,7 @@ impl Run {
             topology: topology.filter(|_| !self.board.tree_tells_topology(self.arch)),
             life: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ()) as u32,
             peers: self.peers,
+            lossless: self.lossless,
             log: self.log,
             job: &self.job,
             arguments: &arguments,

@@ -18,7 +18,7 @@ fn b5_a_card_of_either_kind_does_what_it_does_alone() {
     let nics: [Either<Nic, Nic>; 2] = [Either::First(made(0)), Either::Second(made(1))];
     for (node, (nic, card)) in (0u32..).zip(nics.into_iter().zip(&cards)) {
         assert_eq!(nic.mtu(), 1024);
-        let mut adapter = TorusAdapter::<_, false>::new(nic, node).unwrap();
+        let mut adapter = TorusAdapter::new(nic, node).unwrap();
         assert!(adapter.has_room() && adapter.watch().is_some());
         // SAFETY: nothing is lent.
         assert!(unsafe { adapter.transmit(7, &[1; 32], &[2; 24], [Lent::NONE; 2], 5) });

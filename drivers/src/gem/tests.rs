@@ -436,7 +436,7 @@ fn d1_packets_of_the_torus_go_from_card_to_card() {
     let buses = [FakeGem::new(), FakeGem::new()];
     let [mut here, mut there] = [0, 1].map(|node| {
         let card = Card::new(buses[node as usize], GemSetup { mtu: Some(1500), ..SETUP }).unwrap();
-        TorusAdapter::<Card, false>::new(card, node).unwrap()
+        TorusAdapter::new(card, node).unwrap()
     });
     for (node, bus) in (0..).zip(buses) {
         let registers = bus.device().registers;

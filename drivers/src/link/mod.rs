@@ -3,7 +3,7 @@
 //!
 //! | bytes | field | what |
 //! |---|---|---|
-//! | 0..4 | checksum | CRC-32C of both ranks, of the header from here on, and of the packet |
+//! | 0..4 | checksum | CRC-32C of both ranks, of the header from here on, and of the packet; all ones on a [lossless](crate::lossless) network |
 //! | 4..8 | life | of the job's nodes: frames of another job or life are dropped |
 //! | 8..12 | connection | the number that the other side gave to the connection; 0 if it is not known |
 //! | 12..16 | sequence | the packet's number, or that of the next one if there is none |
@@ -19,6 +19,7 @@
 //! The ranks are not in the header but in the addresses before it. With them in the checksum a frame whose address
 //! was damaged is not taken for another node's.
 
+pub(crate) mod bare;
 mod checksum;
 mod sequence;
 
@@ -112,6 +113,12 @@ pub struct Link {
 /// The frame is not what its sender sent, or no frame with a link header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Damaged;
+
+/// In the place of [`crc32c`] where nothing is damaged: all frames have the same checksum, all ones.
+#[inline(always)]
+pub fn unsealed(_state: u32, _bytes: &[u8]) -> u32 {
+    0
+}
 
 /// Both ranks spread over the checksum's start, so that each pair of ranks below 2^16 has its own.
 fn start(source: u32, target: u32) -> u32 {

@@ -14,6 +14,7 @@
 //! | `topology` | the node's harts, as a [`HartTopology`] | the device tree's |
 //! | `life` | a number of this run's own, by which frames of others are told apart (SPEC R-3) | 0 |
 //! | `peers` | most nodes at once that this one keeps connections to, 2 or more | as many as its memory is laid out for |
+//! | `lossless` | 1: the torus loses nothing and holds senders back; a frame that is missing ends the node | 0 |
 //! | `log` | [`Level`] of the least grave log lines that are sent | `warn` |
 //! | `job` | the job's name | empty |
 //!
@@ -91,6 +92,8 @@ pub struct Personality<'a> {
     pub life: u32,
     /// Most nodes at once that the node keeps connections to, if that is to be less than it could.
     pub peers: Option<u32>,
+    /// Whether the torus loses nothing.
+    pub lossless: bool,
     /// The least grave log lines that the node sends.
     pub log: Level,
     /// The job's name; may be empty.
@@ -114,6 +117,7 @@ impl<'a> Personality<'a> {
             topology: None,
             life: 0,
             peers: None,
+            lossless: false,
             log: Level::default(),
             job: "",
             arguments: "",
@@ -128,7 +132,7 @@ impl<'a> Personality<'a> {
         let (words, arguments) = split_arguments(text);
         let (mut node, mut shape, mut mode, mut map) = (None, None, None, None);
         let (mut agent, mut contexts, mut tree, mut topology, mut job) = (None, None, None, None, None);
-        let (mut life, mut peers, mut log) = (None, None, None);
+        let (mut life, mut peers, mut lossless, mut log) = (None, None, None, None);
         for word in words.split_ascii_whitespace() {
             let bad = |reason| BadPersonality { word, reason };
             let (key, value) = word.split_once('=').ok_or(bad(Reason::Unknown))?;
@@ -145,6 +149,7 @@ impl<'a> Personality<'a> {
                 }
                 "life" => life.replace(number(value).ok_or(bad(Reason::Life))?).is_none(),
                 "peers" => peers.replace(peer_count(value).ok_or(bad(Reason::Peers))?).is_none(),
+                "lossless" => lossless.replace(flag(value).ok_or(bad(Reason::Lossless))?).is_none(),
                 "log" => log.replace(value.parse().map_err(bad)?).is_none(),
                 "job" => job.replace(value).is_none(),
                 _ => return Err(bad(Reason::Unknown)),
@@ -168,6 +173,7 @@ impl<'a> Personality<'a> {
             topology,
             life: life.unwrap_or(defaults.life),
             peers,
+            lossless: lossless.unwrap_or(defaults.lossless),
             log: log.unwrap_or(defaults.log),
             job: job.unwrap_or(defaults.job),
             arguments,
@@ -235,6 +241,7 @@ impl fmt::Display for Personality<'_> {
             topology,
             life,
             peers,
+            lossless,
             log,
             job,
             arguments,
@@ -252,6 +259,9 @@ impl fmt::Display for Personality<'_> {
         }
         if let Some(peers) = peers {
             write!(f, " peers={peers}")?;
+        }
+        if *lossless {
+            write!(f, " lossless=1")?;
         }
         if *log != Level::default() {
             write!(f, " log={log}")?;

@@ -40,6 +40,8 @@ pub enum Reason {
     Life,
     /// No number of peers.
     Peers,
+    /// Neither lossless nor not.
+    Lossless,
     /// No level of log lines.
     Level,
     /// Neither 0 nor 1.
@@ -63,7 +65,7 @@ impl fmt::Display for BadPersonality<'_> {
         }
         match reason {
             Reason::Unknown => f.write_str(
-                "the words are node=, torus=, mode=, map=, agent=, contexts=, tree=, topology=, life=, peers=, log=, job=, then -- and the job's arguments",
+                "the words are node=, torus=, mode=, map=, agent=, contexts=, tree=, topology=, life=, peers=, lossless=, log=, job=, then -- and the job's arguments",
             ),
             Reason::Twice => f.write_str("each word comes once"),
             Reason::Missing if *word == "torus" => f.write_str("say the machine's shape, as in torus=2x2x2"),
@@ -82,6 +84,7 @@ impl fmt::Display for BadPersonality<'_> {
             Reason::Life => f.write_str("a life is a number below 4294967296, as in life=1"),
             Reason::Peers => f.write_str("a node has 2 peers at once or more, as in peers=100"),
             Reason::Level => f.write_str("log is off, error, warn, info, debug or trace"),
+            Reason::Lossless => f.write_str("lossless is 0, or 1 for a torus that loses nothing"),
             Reason::Tree => f.write_str("tree is 0, or 1 for nodes on the collective network as well"),
             Reason::Topology(error) => error.fmt(f),
             Reason::OtherHarts(topology, harts) => write!(f, "the node has {harts} harts, which {topology} is not"),

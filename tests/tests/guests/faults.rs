@@ -23,6 +23,22 @@ on_both_architectures! {
         assert!(outcome.reports().any(|line| line.contains("main")), "{}", outcome.explain());
     }
 
+    fn d8_a_torus_without_faults_may_be_taken_for_lossless(arch) {
+        let run = Run::new("npb-is").arch(arch).torus("2").lossless(true).timeout(Duration::from_secs(120));
+        let outcome = run.run().unwrap();
+        assert!(outcome.success(), "{}", outcome.explain());
+    }
+
+    fn d8_a_frame_that_a_lossless_torus_loses_ends_the_job_by_name(arch) {
+        let told = |node| format!("node={node} torus=2 lossless=1 job=npb-is");
+        let run = Run::new("npb-is").arch(arch).torus("2").tree(false).faults("drop=10%,seed=1");
+        let run = run.bootargs_override(0, told(0)).bootargs_override(1, told(1)).timeout(DEADLINE);
+        let outcome = run.run().unwrap();
+        assert_eq!(outcome.ending, Ending::NodeFailed, "{}", outcome.explain());
+        let mut reports = outcome.reports();
+        assert!(reports.any(|line| line.contains("said to lose nothing")), "{}", outcome.explain());
+    }
+
     fn n10_a_panic_in_a_callback_is_reported(arch) {
         expect_report(&faulty(arch, "callback"), 1, 101, &["panic", "in a callback"]);
     }

@@ -25,6 +25,9 @@ impl Plan {
     /// # Errors
     /// The bad word and what would be right.
     pub fn new(run: &Run, shape: TorusShape) -> Result<Self> {
+        if run.lossless && (run.faults.is_some() || !run.links_down.is_empty()) {
+            bail!("a torus with faults, or whose links go down, loses frames: leave out --lossless or these");
+        }
         let faults = run.faults.as_deref().map(|words| {
             words.parse().map_err(|why: String| anyhow!("the faults {words:?} cannot be: {why}"))
         });
@@ -61,6 +64,17 @@ pub fn not_taken(kills: &[Kill], links_down: &[LinkDown], lasted: Duration) -> V
 mod tests {
     use super::super::harm::Harm;
     use super::*;
+
+    #[test]
+    fn x4_a_torus_that_loses_nothing_has_no_faults() {
+        let shape = "2".parse().expect("a shape");
+        let run = || Run::new("hello").lossless(true);
+        assert!(Plan::new(&run(), shape).is_ok());
+        for run in [run().faults("drop=1%"), run().link_down("0:+x@1s..2s")] {
+            let why = Plan::new(&run, shape).map(|_| ()).expect_err("faults").to_string();
+            assert!(why.contains("--lossless"), "{why}");
+        }
+    }
 
     #[test]
     fn x4_a_kill_or_fault_that_never_took_place_is_told() {

@@ -38,6 +38,7 @@ pub struct Run {
     pub(super) memory: u32,
     pub(super) contexts: u8,
     pub(super) peers: Option<u32>,
+    pub(super) lossless: bool,
     pub(super) agent: bool,
     pub(super) tree: bool,
     pub(super) arguments: Vec<String>,
@@ -79,6 +80,7 @@ impl Run {
             memory: 256,
             contexts: 4,
             peers: None,
+            lossless: false,
             agent: false,
             tree: true,
             arguments: Vec::new(),
@@ -167,6 +169,12 @@ impl Run {
     /// The most nodes at once that a node keeps connections to, 2 or more; else as many as it can.
     pub fn peers(mut self, peers: u32) -> Self {
         self.peers = Some(peers);
+        self
+    }
+
+    /// Whether nodes take the torus for one that loses nothing, as it does without faults.
+    pub fn lossless(mut self, lossless: bool) -> Self {
+        self.lossless = lossless;
         self
     }
 

@@ -349,7 +349,7 @@ fn d8_a_sleeping_hart_wakes_up_to_send_again_what_was_lost() {
 }
 
 type Nic = VirtioNet<Hart, FakeCard>;
-pub(super) type CardUnit = MessageUnit<Hart, Reliable<TorusAdapter<Nic, false>, Hart>>;
+pub(super) type CardUnit = MessageUnit<Hart, Reliable<TorusAdapter<Nic>, Hart>>;
 
 /// The nodes of two cards, joined.
 pub(super) fn card_units(cards: &[FakeCard; 2]) -> [&'static CardUnit; 2] {

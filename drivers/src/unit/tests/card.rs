@@ -1,26 +1,49 @@
 //! Message unit, torus adapter and virtqueues together, on fake cards.
 
 use super::*;
+use crate::link::{Flags, Link, Seq, unsealed};
+use crate::lossless::Lossless;
 use crate::nic::SmallMtu;
-use crate::torus::{ETHERTYPE, TorusAdapter, mac};
+use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, TorusAdapter, mac};
 use crate::virtio::fake::FakeCard;
 use crate::virtio::{Features, VirtioError, VirtioNet};
 use pami::packet::Header;
 use zerocopy::IntoBytes;
 
 type Nic<const TEST: usize> = VirtioNet<Host<TEST>, FakeCard>;
-pub(super) type CardUnit<const TEST: usize> = MessageUnit<Host<TEST>, TorusAdapter<Nic<TEST>>>;
+pub(super) type CardUnit<const TEST: usize> =
+    MessageUnit<Host<TEST>, Lossless<TorusAdapter<Nic<TEST>>, Host<TEST>>>;
 
 pub(super) const CARD_MTU: u16 = 1024;
 
 pub(super) fn unit<const TEST: usize>(card: &FakeCard, node: u32, nodes: u32) -> &'static CardUnit<TEST> {
     let map = TaskMap::new(nodes, 1, MapOrder::NodesFirst).unwrap();
-    let adapter = Some(TorusAdapter::new(Nic::<TEST>::new(card.clone()).unwrap(), node).unwrap());
+    let torus = TorusAdapter::new(Nic::<TEST>::new(card.clone()).unwrap(), node).unwrap();
+    let adapter = Some(Lossless::new(torus, node, nodes));
     MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 32, agent: None }).unwrap()
 }
 
 pub(super) fn frame(to: u32, from: u32, ethertype: u16, packet: &[u8]) -> Vec<u8> {
     [&mac(to)[..], &mac(from), &ethertype.to_be_bytes(), packet].concat()
+}
+
+/// A packet of node `from` behind the link header of its frame number `at` on a lossless network.
+pub(super) fn counted(to: u32, from: u32, at: u32, packet: &[u8]) -> Vec<u8> {
+    let link = Link {
+        life: 0,
+        connection: 0,
+        own: 0,
+        attempt: 0,
+        sequence: Seq::FIRST.plus(at),
+        acknowledged: Seq::FIRST,
+        sack: 0,
+        credit: 0,
+        length: packet.len() as u16,
+        flags: Flags::PACKET,
+    };
+    let mut bytes = [&[0; 32][..], packet].concat();
+    link.seal(from, to, &mut bytes, [], unsealed);
+    frame(to, from, ETHERTYPE_RELIABLE, &bytes)
 }
 
 #[test]
@@ -36,8 +59,9 @@ fn d9_frames_that_are_not_for_this_node_are_counted_and_their_buffers_used_again
     for _ in 0..rounds {
         for bytes in [
             frame(1, 0, 0x0800, packet),
-            frame(2, 0, ETHERTYPE, packet),
-            frame(1, 0, ETHERTYPE, &packet[..31]),
+            frame(1, 0, ETHERTYPE, packet),
+            counted(2, 0, 0, packet),
+            frame(1, 0, ETHERTYPE_RELIABLE, &packet[..31]),
             std::vec![1, 2, 3],
         ] {
             card.receive(&bytes).expect("a buffer");
@@ -45,8 +69,8 @@ fn d9_frames_that_are_not_for_this_node_are_counted_and_their_buffers_used_again
         port.progress();
     }
     let dropped = unit.statistics().dropped;
-    assert_eq!((dropped.foreign, dropped.stray, dropped.runts), (rounds, rounds, 2 * rounds));
-    card.receive(&frame(1, 0, ETHERTYPE, packet)).unwrap();
+    assert_eq!((dropped.foreign, dropped.stray, dropped.runts), (2 * rounds, rounds, 2 * rounds));
+    card.receive(&counted(1, 0, 0, packet)).unwrap();
     assert_eq!(next(&mut port, || ()).envelope(), good);
 }
 
@@ -80,9 +104,9 @@ fn d1_devices_that_cannot_be_used_are_refused_by_name() {
     assert_eq!(refused(&|card| card.refuses = true), VirtioError::Refused);
     assert_eq!(refused(&|card| card.queue_max = 128), VirtioError::Queue { index: 0, max: 128 });
     let small = Nic::<20>::new(FakeCard::new(0)).unwrap();
-    assert_eq!(TorusAdapter::<_, true>::new(small, 0).map(|_| ()).unwrap_err(), SmallMtu(0));
+    assert_eq!(TorusAdapter::new(small, 0).map(|_| ()).unwrap_err(), SmallMtu(0));
     let card = FakeCard::new(CARD_MTU);
-    TorusAdapter::<_, true>::new(Nic::<20>::new(card.clone()).unwrap(), 0).unwrap();
+    TorusAdapter::new(Nic::<20>::new(card.clone()).unwrap(), 0).unwrap();
     assert_eq!(card.card().accepted, 1 << 3 | 1 << 5 | 1 << 29 | 1 << 32, "no more than is used");
     assert_eq!(card.card().status, 1 | 2 | 4 | 8);
 }
@@ -95,7 +119,11 @@ fn r7_only_the_network_says_go() {
     let go = Envelope { kind: Kind::Go, total: 3, ..envelope(endpoint(0, 0), endpoint(1, 0), 0) };
     let go = Header::new(&go, 0, 0);
     let mut says_go = |source| {
-        card.receive(&frame(1, source, ETHERTYPE, go.as_bytes())).unwrap();
+        let frame = match source {
+            crate::adapter::FABRIC => frame(1, source, ETHERTYPE, go.as_bytes()),
+            node => counted(1, node, 0, go.as_bytes()),
+        };
+        card.receive(&frame).unwrap();
         port.progress();
         unit.joined.load(std::sync::atomic::Ordering::Relaxed)
     };

@@ -4,6 +4,7 @@ use super::card::{CARD_MTU, frame};
 use super::*;
 use crate::TreeUnit;
 use crate::adapter::FABRIC;
+use crate::lossless::Lossless;
 use crate::platform::Platform;
 use crate::torus::{ETHERTYPE, TorusAdapter};
 use crate::tree_network::TreeAdapter;
@@ -62,7 +63,7 @@ fn nic(card: &FakeCard) -> VirtioNet<Patient, FakeCard> {
 #[test]
 fn n8_a_node_that_waits_for_the_torus_calls_less_and_less_often() {
     let card = FakeCard::new(CARD_MTU);
-    let adapter = Some(TorusAdapter::<_, true>::new(nic(&card), 1).unwrap());
+    let adapter = Some(Lossless::<_, Patient>::new(TorusAdapter::new(nic(&card), 1).unwrap(), 1, 3));
     let map = TaskMap::new(3, 1, MapOrder::NodesFirst).unwrap();
     let unit: &MessageUnit<Patient, _> =
         MessageUnit::start(Setup { adapter, node: 1, map, contexts: 1, harts: 1, agent: None }).unwrap();

@@ -3,10 +3,11 @@
 
 use super::card::{CARD_MTU, frame, unit};
 use super::*;
+use crate::link::LINK_BYTES;
 use crate::platform::Platform;
 use crate::torus::{ETHERTYPE, mac};
 use crate::virtio::fake::FakeCard;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use pami::device::{Receiving, Sending, Sleeping};
 use pami::packet::{Header, Packet};
 use zerocopy::IntoBytes;
@@ -63,6 +64,7 @@ fn d1_two_nodes_join_and_exchange_packets_over_virtio_cards() {
     let cards = [FakeCard::new(CARD_MTU), FakeCard::new(CARD_MTU)];
     let units = [0, 1].map(|node| unit::<17>(&cards[node as usize], node, 2));
     let stop = AtomicBool::new(false);
+    let drained = &AtomicUsize::new(0);
     let rounds = 3_000;
     std::thread::scope(|scope| {
         scope.spawn(|| run_wires::<17>(&cards, &stop));
@@ -72,7 +74,7 @@ fn d1_two_nodes_join_and_exchange_packets_over_virtio_cards() {
                 units[node].join(2);
                 let (me, peer) = (endpoint(node as u32, 0), endpoint(1 - node as u32, 0));
                 let mut port = units[node].open(ClientId(0), 0, 0, Sharing::Exclusive).unwrap();
-                assert_eq!(port.mtu(), usize::from(CARD_MTU) - 32);
+                assert_eq!(port.mtu(), usize::from(CARD_MTU) - 32 - LINK_BYTES);
                 let path = port.locate(peer, true).unwrap();
                 // Both send all the time, and sleep whenever there is nothing to do.
                 let (mut sent, mut received) = (0, 0);
@@ -100,6 +102,12 @@ fn d1_two_nodes_join_and_exchange_packets_over_virtio_cards() {
                     }
                 }
                 units[node].drain();
+                // Who is done still answers the other.
+                drained.fetch_add(1, Ordering::AcqRel);
+                while drained.load(Ordering::Acquire) < 2 {
+                    port.progress();
+                    std::thread::yield_now();
+                }
             })
         });
         for node in nodes {
