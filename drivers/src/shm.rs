@@ -399,6 +399,14 @@ impl ShmPort {
         Some(Arrival { line, ends: current.ends })
     }
 
+    /// Whether no ring has a packet, as is known at once where there is one only.
+    #[inline]
+    pub fn is_drained(&self) -> bool {
+        self.share.current.as_ref().is_none_or(|current| !current.receiver.is_ready())
+            && self.share.waiting.is_empty()
+            && self.station.announcements.load(Ordering::Acquire) == self.share.heeded
+    }
+
     /// The next packet, when the ring whose turn it was has none or its turn is over.
     #[inline(never)]
     fn pull_next(&mut self, dropped: impl FnMut(u16)) -> Option<Arrival> {

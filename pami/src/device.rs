@@ -351,6 +351,13 @@ pub trait Receiving: Sized + Send + 'static {
         None
     }
 
+    /// Whether nothing more has come, as far as a short look tells that follows a [`pull_ready`](Self::pull_ready): if it
+    /// does a [`pull`](Self::pull) would find nothing.
+    #[inline]
+    fn is_drained(&mut self) -> bool {
+        false
+    }
+
     /// Gives a packet's memory back to the FIFO or ring that it came in.
     fn release(&mut self, arrival: Self::Arrival);
 }

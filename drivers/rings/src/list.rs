@@ -119,6 +119,15 @@ impl List {
         self.take(links, |_, _| true)
     }
 
+    /// What was first, and had this link, is out.
+    #[inline]
+    pub fn shift(&mut self, link: Link) {
+        self.first = link.0;
+        if link.0 == END {
+            self.last = END;
+        }
+    }
+
     /// Takes the first out for which `holds` holds.
     #[inline]
     pub fn take<L: Links + ?Sized>(&mut self, links: &mut L, holds: impl Fn(u32, &L) -> bool) -> Option<u32> {

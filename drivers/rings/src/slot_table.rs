@@ -156,6 +156,16 @@ impl<T> SlotTable<T> {
         slot.entry.as_mut().filter(|_| slot.generation == key.generation)
     }
 
+    /// The first entry of a list and its number, which leaves the list, if `holds` holds for it.
+    #[inline]
+    pub fn shift(&mut self, list: &mut List, holds: impl FnOnce(&T) -> bool) -> Option<(u32, &mut T)> {
+        let number = list.first()?;
+        let slot = self.slots.get_mut(number as usize)?;
+        let entry = slot.entry.as_mut().filter(|entry| holds(entry))?;
+        list.shift(slot.link);
+        Some((number, entry))
+    }
+
     /// All entries, by number. What follows the last one is not looked at.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> + Clone {
         let slots = (0..).zip(self.slots.iter());

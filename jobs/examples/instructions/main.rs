@@ -56,16 +56,15 @@
 //! | `advance-empty` (19, 17) | is anything under way 2, 2; bell 3, 3; post queue 3, 3; looks left until timers and other ports are looked at 4, 4; has the device received 5, 4; call 2, 1 |
 //! | `send-immediate-8-shared-memory` (47, 51) | is it the last target, which way, is the line of operations empty 9; the ring to it 7; its next line 5, free 2; data, tag, mark 7; tail 2; bell 7; counters 7; spilt register 1 |
 //! | `send-immediate-8` (55, 58) | as before 9; has a node died 5; the FIFO, room in it 5; its next entry 3; header and body of the descriptor 14; tail 3; doorbell 5; engine wanted, agent, starvation 5; counters 5; spilt register 1 |
-//! | `receive-shared-memory` (58, 74) | look at flag and bell, call 10; frame 5; the ring whose turn it is 2, its next line 5, is it filled 5, head 2; tag, origin 4; handler of the id 6; where header and data lie 7; the message for the handler 8; call 2; the handler's entry 2 |
+//! | `receive-shared-memory` (56, 69) | look at flag and bell, call 9; frame 4; the ring whose turn it is 2, its next line 5, is it filled 5, head 2; tag, origin 4; handler of the id 6; where header and data lie 7; the message for the handler 8; call 2; the handler's entry 2 |
 //!
-//! On riscv64 a reception takes 16 more, over the 60 that were aimed at: each saved register is a store of its own (4 more
-//! there, 2 in the handler), as is each word of the message (4), a bit field is two shifts (3), a call two instructions (1),
-//! the comparison of two halves of words one more, acquiring a fence (1).
+//! On riscv64 a reception takes 13 more: each saved register is a store of its own, as is each word of the message, a bit
+//! field is two shifts, a call two instructions, the comparison of two halves of words one more, acquiring a fence.
 //!
 //! The longer rows:
 //!
-//! - `receive-torus-fifo` (79, 109): as `receive-shared-memory` to where a ring has nothing 12, 25, with registers saved and
-//!   back there; frame 3, 6; is there a FIFO, is it filled 9, 8; its next entry 6, 8; the packet taken out 13, 21; head 2, 3;
+//! - `receive-torus-fifo` (76, 103): as `receive-shared-memory` to where a ring has nothing 9, 19; frame 3, 6; is
+//!   there a FIFO, is it filled 9, 8; its next entry 6, 8; the packet taken out 13, 21; head 2, 3;
 //!   its handler 6, 8; where header and data lie 12, 12; the message 5, 7; call 4, 4, and the handler's entry 3, 5.
 //! - `send-immediate-8-kick`, `receive-torus`: one round of the engine over the reliable layer. The link header and the
 //!   checksum of every byte of it and of the packet, the clock, the chain of descriptors, the notification of the device;

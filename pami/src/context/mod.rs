@@ -369,19 +369,6 @@ impl<P: Port> Active<P> {
         events
     }
 
-    /// What lies ready, while nothing is under way.
-    #[inline(always)]
-    fn take_all_ready(&mut self) -> usize {
-        let mut events = 0;
-        while self.take_ready() {
-            events += 1;
-            if events == ARRIVALS_PER_ADVANCE || self.busy {
-                break;
-            }
-        }
-        events
-    }
-
     /// What the engine has just put into the reception FIFO, and all else.
     #[inline]
     fn take_brought(&mut self) -> usize {
@@ -489,15 +476,9 @@ impl<P: Port> Context<P> {
     #[inline]
     pub fn advance(&mut self) -> usize {
         let active = &mut self.active;
-        let mut events = 0;
         if !active.busy {
-            if active.is_quiet() {
-                return 0;
-            }
-            events = active.take_all_ready();
-        } else if active.stalled > 0 {
-            return active.advance_stalled();
+            return if active.is_quiet() { 0 } else { active.advance_awoken() };
         }
-        active.advance_all(events)
+        if active.stalled > 0 { active.advance_stalled() } else { active.advance_all(0) }
     }
 }

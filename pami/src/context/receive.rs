@@ -1,6 +1,6 @@
 //! Arrival: from a packet to its handler, its buffer and its acknowledgement.
 
-use super::{Active, Handler, Partial, Receive, Sink, Wish};
+use super::{ARRIVALS_PER_ADVANCE, Active, Handler, Partial, Receive, Sink, Wish};
 use crate::acks::Lack;
 use crate::device::Arrival;
 use crate::device::Port;
@@ -30,27 +30,62 @@ impl<P: Port> Active<P> {
         self.receive_any(&arrival.envelope(), header, data);
     }
 
-    /// A packet that lies ready, while nothing is under way: if it is a whole message, the shortest way to its handler. Returns
-    /// whether there was one.
+    /// An advance while nothing is under way and something is new: mostly a whole message lies ready, and this is the shortest
+    /// way to its handler.
     #[inline(never)]
-    pub(crate) fn take_ready(&mut self) -> bool {
-        match self.port.pull_ready() {
-            Some(arrival) => self.take_next(arrival),
-            None => self.take_queued(),
-        }
+    pub(super) fn advance_awoken(&mut self) -> usize {
+        let Some(arrival) = self.port.pull_ready() else { return self.advance_queued() };
+        self.take_next(arrival);
+        self.advance_behind()
     }
 
     /// The same of one that lies in the reception FIFO.
     #[inline(never)]
-    fn take_queued(&mut self) -> bool {
-        match self.port.pull_queued() {
-            Some(arrival) => self.take_next(arrival),
-            None => false,
+    fn advance_queued(&mut self) -> usize {
+        let Some(arrival) = self.port.pull_queued() else { return self.advance_all(0) };
+        self.take_next(arrival);
+        self.advance_behind()
+    }
+
+    /// An advance behind its first message.
+    #[inline(never)]
+    fn advance_behind(&mut self) -> usize {
+        let (events, drained) = self.take_more_ready();
+        let rests =
+            drained && !self.dead_packets_left && self.port.deaths() == self.deaths && self.is_quiet();
+        if rests { events } else { self.advance_all(events) }
+    }
+
+    /// What lies ready, while nothing is under way.
+    pub(super) fn take_all_ready(&mut self) -> usize {
+        if self.take_ready() { self.take_more_ready().0 } else { 0 }
+    }
+
+    /// What lies ready behind a message. Returns how many messages there were with that one, and whether the port is drained.
+    #[inline(always)]
+    fn take_more_ready(&mut self) -> (usize, bool) {
+        let mut events = 1;
+        while !self.busy && events < ARRIVALS_PER_ADVANCE {
+            if self.port.is_drained() {
+                return (events, true);
+            }
+            if !self.take_ready() {
+                break;
+            }
+            events += 1;
         }
+        (events, false)
+    }
+
+    /// A packet that lies ready, while nothing is under way. Returns whether there was one.
+    #[inline(never)]
+    fn take_ready(&mut self) -> bool {
+        let arrival = self.port.pull_ready().or_else(|| self.port.pull_queued());
+        arrival.map(|arrival| self.take_next(arrival)).is_some()
     }
 
     #[inline(always)]
-    fn take_next(&mut self, arrival: P::Arrival) -> bool {
+    fn take_next(&mut self, arrival: P::Arrival) {
         let Some((dispatch, origin)) = arrival.whole() else { return self.take_other(arrival) };
         let Some(handler) = self.handlers[usize::from(dispatch) % DISPATCH_IDS] else {
             return self.take_other(arrival);
@@ -62,23 +97,20 @@ impl<P: Port> Active<P> {
         }
         self.transport.note_received();
         self.port.release(arrival);
-        true
     }
 
     /// One that is not a whole message for a handler.
     #[inline(never)]
-    fn take_other(&mut self, arrival: P::Arrival) -> bool {
+    fn take_other(&mut self, arrival: P::Arrival) {
         self.receive(&arrival);
         self.port.release(arrival);
-        true
     }
 
     /// A whole message whose handler wants more than to have seen it.
     #[inline(never)]
-    fn take_more(&mut self, arrival: P::Arrival, received: Receive<P>) -> bool {
+    fn take_more(&mut self, arrival: P::Arrival, received: Receive<P>) {
         self.begin_reception(&arrival.envelope(), arrival.parts().1, received);
         self.port.release(arrival);
-        true
     }
 
     fn receive_any(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {

@@ -107,3 +107,21 @@ fn q2_what_finds_no_slot_is_not_made() {
     table.remove(key.index);
     assert_ne!(table.insert_with(|| 8).map(|other| other.generation), Some(key.generation));
 }
+
+#[test]
+fn q2_the_first_of_a_list_leaves_it_if_it_is_wanted() {
+    let mut table = table(3);
+    let mut list = List::EMPTY;
+    for entry in [10, 11, 12] {
+        let key = table.insert(entry).unwrap();
+        list.push(&mut table, key.index);
+    }
+    assert_eq!(table.shift(&mut list, |&entry| entry == 11), None, "it is not the first");
+    assert_eq!(table.shift(&mut list, |&entry| entry == 10), Some((0, &mut 10)));
+    assert!(list.iter(&table).eq([1, 2]));
+    assert_eq!(table.shift(&mut list, |_| true), Some((1, &mut 11)));
+    assert_eq!(table.shift(&mut list, |_| true), Some((2, &mut 12)));
+    assert!(list.is_empty() && list.last().is_none() && table.shift(&mut list, |_| true).is_none());
+    list.push(&mut table, 1);
+    assert!(list.iter(&table).eq([1]), "as any other list that was emptied");
+}

@@ -298,6 +298,18 @@ impl<P: Platform, N: Network> Receiving for NodePort<P, N> {
     }
 
     #[inline]
+    fn is_drained(&mut self) -> bool {
+        // Hears of what has come before it looks.
+        self.may_pull();
+        let drained = self.shm.is_drained()
+            && self.reception.as_mut().is_none_or(|reception| reception.arrived.peek().is_none());
+        if drained {
+            self.found_nothing();
+        }
+        drained
+    }
+
+    #[inline]
     fn release(&mut self, arrival: NodeArrival) {
         match arrival {
             NodeArrival::Torus(arrived) => {

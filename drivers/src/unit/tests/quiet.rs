@@ -62,6 +62,40 @@ fn n8_a_message_of_one_line_rings_as_any_other() {
 }
 
 #[test]
+fn n8_behind_a_message_a_port_is_drained_if_its_one_ring_is_empty_and_no_other_is_announced() {
+    let [mut a, mut b] = looked_around::<30>();
+    let target = endpoint(0, 1);
+    let path = a.locate(target, true).unwrap();
+    let from = |sender: u8| envelope(endpoint(0, sender), target, 9);
+    let take = |port: &mut TestPort<30>| {
+        let arrival = port.pull_ready().unwrap();
+        port.release(arrival);
+        port.is_drained()
+    };
+    a.push_bcopy(path, &from(0), &[], &[]).unwrap();
+    assert!(!b.is_drained(), "a ring was announced");
+    let arrival = b.pull().unwrap();
+    b.release(arrival);
+    for _ in 0..2 {
+        a.push_bcopy(path, &from(0), &[], &[]).unwrap();
+    }
+    assert!(!take(&mut b), "a second message waits");
+    assert!(take(&mut b) && b.is_quiet() && b.pull().is_none());
+    a.push_bcopy(path, &from(0), &[], &[]).unwrap();
+    // Its own ring is a second one.
+    b.push_bcopy(path, &from(1), &[], b"other").unwrap();
+    assert!(!take(&mut b), "another ring has a message");
+    let arrival = b.pull().unwrap();
+    assert_eq!(arrival.parts().1, b"other");
+    b.release(arrival);
+    a.push_bcopy(path, &from(0), &[], &[]).unwrap();
+    let arrival = b.pull().unwrap();
+    b.release(arrival);
+    assert!(!b.is_drained(), "of several rings a short look sees one");
+    assert!(b.pull().is_none() && b.is_quiet());
+}
+
+#[test]
 fn r2_a_port_that_waits_for_room_is_woken_when_there_is_some_and_not_before() {
     let net = Net::new(2);
     let units = units::<26>(&net, 2, 1, None);

@@ -13,6 +13,7 @@ use base::{Completions, place};
 use pami::client::Node;
 use pami::dispatch::Fetched;
 use pami::{Active, Completion, Message, Part, Receive};
+use spin::MutexGuard;
 
 type Context<N> = Active<<N as Node>::Port>;
 
@@ -20,6 +21,19 @@ impl<N: Node> Library<N> {
     /// The VCI of the context that calls.
     fn vci_of(&self, active: &Context<N>) -> Option<&'static Vci<N::Port>> {
         self.vcis.get(usize::from(active.endpoint().context().0))
+    }
+
+    /// A message that is not [taken at once](crate::message::Messages::take_at_once), at a VCI whose state the caller has.
+    #[inline(never)]
+    fn message_came(
+        &'static self,
+        active: &mut Context<N>,
+        (vci, mut state): (&'static Vci<N::Port>, MutexGuard<'_, State>),
+        message: &Message<'_>,
+    ) -> Receive<N::Port> {
+        let Some(callbacks) = self.callbacks.get() else { return Receive::Done };
+        let Ok(mut at) = state.at(active, vci, callbacks) else { return Receive::Done };
+        at.message_came(message)
     }
 
     /// Calls `work` with what belongs to the context that calls.
@@ -75,13 +89,14 @@ pub(crate) fn callbacks<N: Node>(library: &'static Library<N>) -> Result<Callbac
 pub(crate) fn of_messages<N: Node>(library: &'static Library<N>) -> Result<Handlers<N::Port>> {
     let node = library.node;
     let message = place(node, "callbacks", move |active: &mut Context<N>, message: &Message<'_>| {
-        // What it returns is long, and is written once.
-        let (Some(vci), Some(callbacks)) = (library.vci_of(active), library.callbacks.get()) else {
-            return Receive::Done;
-        };
+        let Some(vci) = library.vci_of(active) else { return Receive::Done };
         let mut state = vci.state.lock();
-        let Ok(mut at) = state.at(active, vci, callbacks) else { return Receive::Done };
-        at.message_came(message)
+        let State { messages, requests, .. } = &mut *state;
+        if messages.take_at_once(requests, &vci.lags, message) {
+            return Receive::Done;
+        }
+        // What it returns is long, and is written once.
+        library.message_came(active, (vci, state), message)
     })?;
     let control = place(node, "callbacks", move |active: &mut Context<N>, message: &Message<'_>| {
         library.at(active, |at| at.control_came(message));

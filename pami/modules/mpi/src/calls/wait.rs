@@ -91,14 +91,17 @@ impl<N: Node> Mpi<N> {
     /// As [`wait`](Self::wait).
     pub fn test(&self, request: &mut Request) -> Result<Option<Status>> {
         // Of what nothing became since it was seen active, nothing is to be told.
-        if self.library.seems_active(request) {
-            let Some((vci, mut guard)) = self.library.alone() else { return self.test_all_over(request) };
+        if let [vci] = self.library.vcis
+            && request.vci() == 0
+            && vci.activity.has(request)
+        {
+            let Some(mut guard) = vci.lane.try_enter() else { return self.test_all_over(request) };
             if Library::<N>::rests(vci, &mut guard) {
                 return Ok(None);
             }
             return self.test_with(vci, guard, request);
         }
-        self.ended(request)
+        if self.library.seems_active(request) { self.test_all_over(request) } else { self.ended(request) }
     }
 
     /// As [`test`](Self::test), of a request of the only VCI.

@@ -15,9 +15,6 @@ const RETRY_NS: u64 = 1_000_000;
 /// Longest wait between two looks after nodes that may have died.
 const LOOK_NS: u64 = 250_000_000;
 
-/// A VCI, and its context.
-type Held<P> = (&'static Vci<P>, Guard<P>);
-
 impl<N: Node> Library<N> {
     /// Advances all contexts until `until` holds; sleeps while there is nothing to do. `home` is the VCI that it
     /// depends on; the others are advanced as well unless other threads do so, since what they have under way may be
@@ -105,13 +102,6 @@ impl<N: Node> Library<N> {
             moved += 1;
         }
         Ok(moved)
-    }
-
-    /// The only VCI, if there is one that can be advanced now.
-    #[inline(always)]
-    pub(crate) fn alone(&self) -> Option<Held<N::Port>> {
-        let [vci] = self.vcis else { return None };
-        vci.lane.try_enter().map(|guard| (vci, guard))
     }
 
     /// Whether an advance of a VCI would find nothing to do.

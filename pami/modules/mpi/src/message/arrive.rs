@@ -1,12 +1,12 @@
 //! What comes: messages, answers, data that was asked for. Nothing in it is trusted.
 
-use super::At;
+use super::{At, Messages};
 use crate::envelope::{
     ANSWER, ASK, CTS, Control, DataHeader, Envelope, MATCHED, RECALL, REFUSED, RETURN, RTS, SHORT_OF_CREDIT,
     Source,
 };
-use crate::lags::Lag;
-use crate::request::Progress;
+use crate::lags::{Lag, Lags};
+use crate::request::{Operation, Progress, Receiving, Requests};
 use pami::device::Port;
 use pami::{Message, Part, Receive};
 use zerocopy::FromBytes;
@@ -14,47 +14,50 @@ use zerocopy::FromBytes;
 /// Set in the cookie of parts of a message that waits; the rest is its place.
 const WAITS: usize = 1 << 63;
 
+impl Messages {
+    /// Takes in what most messages are: all of the data, for the receive that was posted first, and nobody is to be told.
+    /// Returns whether it was such a one.
+    #[inline(always)]
+    pub(crate) fn take_at_once(
+        &mut self,
+        requests: &mut Requests,
+        lags: &Lags,
+        message: &Message<'_>,
+    ) -> bool {
+        // Where it lies, if that is where words can be read.
+        let Ok(envelope) = Envelope::ref_from_bytes(message.header) else { return false };
+        if envelope.flags != 0 || envelope.len.get() as usize != message.total || !message.is_whole() {
+            return false;
+        }
+        let wants = |receiving: &Receiving| receiving.wanted().is(envelope);
+        let Some((slot, activity, entry)) = requests.shift_receive(&mut self.posted, wants) else {
+            return false;
+        };
+        let Some(Operation::Receive(receiving)) = &entry.operation else { return false };
+        // Made where it stays: a status is long.
+        entry.status = Some(receiving.all_came(envelope, message.data));
+        if entry.end((slot, activity)) {
+            requests.free(slot);
+        }
+        self.passed(message.origin, envelope.credit.get(), message.total);
+        if self.waits() {
+            // Credit may be due: with the next advance.
+            lags.set(Lag::Messages);
+        }
+        true
+    }
+}
+
 impl<P: Port> At<'_, P> {
     /// A message, with its data or without.
-    #[inline]
     pub(crate) fn message_came(&mut self, message: &Message<'_>) -> Receive<P> {
-        // Where it lies, if that is where words can be read.
-        match Envelope::ref_from_bytes(message.header) {
-            Ok(envelope) => self.enveloped_came(envelope, message),
-            Err(_) => self.misaligned_came(message),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn misaligned_came(&mut self, message: &Message<'_>) -> Receive<P> {
         match Envelope::read_from_bytes(message.header) {
-            Ok(envelope) => self.otherwise_came(envelope, message),
+            Ok(envelope) => self.enveloped_came(envelope, message),
             Err(_) => Receive::Done,
         }
     }
 
-    #[inline]
-    fn enveloped_came(&mut self, envelope: &Envelope, message: &Message<'_>) -> Receive<P> {
-        // Most: all of the data, for a receive that is there, and nobody is to be told.
-        if envelope.flags == 0
-            && envelope.len.get() as usize == message.total
-            && message.is_whole()
-            && let Some(slot) = self.take_posted(envelope)
-        {
-            self.messages.passed(message.origin, envelope.credit.get(), message.total);
-            self.requests.complete_receive(slot, |receiving| receiving.all_came(envelope, message.data));
-            if self.messages.waits() {
-                // Credit may be due: with the next advance.
-                self.lags.set(Lag::Messages);
-            }
-            return Receive::Done;
-        }
-        self.otherwise_came(*envelope, message)
-    }
-
-    #[inline(never)]
-    fn otherwise_came(&mut self, envelope: Envelope, message: &Message<'_>) -> Receive<P> {
+    fn enveloped_came(&mut self, envelope: Envelope, message: &Message<'_>) -> Receive<P> {
         let rts = envelope.has(RTS);
         if !rts && envelope.len.get() as usize != message.total {
             return Receive::Done;

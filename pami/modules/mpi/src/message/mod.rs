@@ -166,7 +166,7 @@ impl Messages {
     }
 
     /// A message of a peer came with its data and so much credit, and needs no room.
-    #[inline]
+    #[inline(always)]
     fn passed(&mut self, origin: Endpoint, gained: u16, len: usize) {
         let task = origin.task();
         let Some(peer) = self.peers.get_mut(task as usize) else { return };

@@ -15,6 +15,7 @@ use rings::list::List;
 use zerocopy::IntoBytes;
 
 impl Receiving {
+    #[inline(always)]
     pub(super) fn wanted(&self) -> Wanted {
         Wanted { communicator: self.communicator, source: self.source, tag: self.tag }
     }
@@ -29,7 +30,7 @@ impl Receiving {
     }
 
     /// What is told of it at its end, for this reason if it did not end well.
-    #[inline]
+    #[inline(always)]
     fn ended(&self, envelope: &Envelope, error: Option<Error>) -> Status {
         let (len, room) = (envelope.len.get() as usize, self.data.bytes());
         let error = error.or((len > room).then_some(Error::Truncate { len, room }));
@@ -47,7 +48,7 @@ impl Receiving {
     }
 
     /// Its message came with all of its data. Returns what is told of it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn all_came(&self, envelope: &Envelope, data: &[u8]) -> Status {
         if !self.data.put_word(data) {
             self.put(0, data);

@@ -11,7 +11,7 @@ use crate::settings::SEEKERS;
 use crate::status::Status;
 use core::sync::atomic::{AtomicU32, Ordering};
 pub(crate) use operation::{Arrived, Awaits, Mode, Operation, Progress, Receiving, Sending};
-use rings::list::{Link, Links};
+use rings::list::{Link, Links, List};
 use rings::slot_table::{self, SlotTable};
 use rings::table::Key;
 
@@ -117,6 +117,17 @@ impl Entry {
     /// What it is doing.
     pub(crate) fn active(&mut self) -> Option<&mut Operation> {
         if self.phase == Phase::Active { self.operation.as_mut() } else { None }
+    }
+
+    /// It is over, and its status is there. Returns whether its slot is to be free.
+    #[inline(always)]
+    pub(crate) fn end(&mut self, (index, activity): (u16, Activity)) -> bool {
+        self.phase = Phase::Complete;
+        activity.set(index, 0);
+        if !self.persistent {
+            self.operation = None;
+        }
+        self.detached
     }
 }
 
@@ -293,31 +304,27 @@ impl Requests {
 
     /// Ends a request.
     pub(crate) fn complete(&mut self, index: u16, status: Status) {
-        self.complete_by(index, |_| Some(status));
-    }
-
-    /// Ends a receive of which `placed` says how it ended.
-    #[inline]
-    pub(crate) fn complete_receive(&mut self, index: u16, placed: impl FnOnce(&Receiving) -> Status) {
-        self.complete_by(index, |operation| match operation {
-            Some(Operation::Receive(receiving)) => Some(placed(receiving)),
-            _ => None,
-        });
-    }
-
-    #[inline]
-    fn complete_by(&mut self, index: u16, end: impl FnOnce(&Option<Operation>) -> Option<Status>) {
         let activity = self.activity;
         let Some(entry) = self.get_mut(index).filter(|entry| entry.phase == Phase::Active) else { return };
-        let Some(status) = end(&entry.operation) else { return };
         entry.status = Some(status);
-        entry.phase = Phase::Complete;
-        activity.set(index, 0);
-        if entry.detached {
+        if entry.end((index, activity)) {
             self.free(index);
-        } else if !entry.persistent {
-            entry.operation = None;
         }
+    }
+
+    /// Takes the first receive out of `list` if it is what `wants` says, for [`Entry::end`]. Returns its slot besides.
+    #[inline(always)]
+    pub(crate) fn shift_receive(
+        &mut self,
+        list: &mut List,
+        wants: impl FnOnce(&Receiving) -> bool,
+    ) -> Option<(u16, Activity, &mut Entry)> {
+        let is_wanted = |entry: &Entry| match &entry.operation {
+            Some(Operation::Receive(receiving)) => wants(receiving),
+            _ => false,
+        };
+        let (index, entry) = self.table.shift(list, is_wanted)?;
+        Some((index as u16, self.activity, entry))
     }
 
     /// Hands what is told of a completed request to `tell`, once, or `None` if it is active: it is free afterwards, or inactive.
