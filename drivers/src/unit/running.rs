@@ -90,7 +90,8 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         engine: &Mutex<Engine<A>>,
         mut rests: bool,
     ) -> (Ran, u64) {
-        let mut moved = false;
+        let (mut moved, mut owed) = (false, false);
+        let own = if rests { 1 << (P::hart() % MOST_HARTS) } else { 0 };
         loop {
             let token = engine.try_lock().or_else(|| {
                 // Either the holder sees the doorbells that were rung before, or this sees the token free.
@@ -105,12 +106,13 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
             let now = self.progress_once(&mut engine);
             moved |= now;
             let quiet = self.watch.is_some() && self.due.load(Ordering::Relaxed) != 0;
+            // The interrupt that a sleeper armed may be spent on what was just taken.
+            owed |= (asked && !rests) || (now && self.sleeping.load(Ordering::Relaxed) & !own != 0);
             let more = if rests {
                 now || engine.arm_settled(self)
             } else {
-                // The interrupt that a sleeper armed may be spent on what was just taken.
-                let arm = asked || (now && self.sleeping.load(Ordering::Relaxed) != 0);
-                arm && engine.arm(self)
+                owed = owed && engine.arm(self);
+                owed
             };
             let deadline = engine.deadline();
             self.let_go_now(engine);
@@ -125,8 +127,9 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
                 };
                 return (ran, deadline.unwrap_or(u64::MAX));
             }
-            // The caller may never make progress again, and others sleep.
-            (moved, rests) = (true, false);
+            // The caller may never make progress again, and others sleep. If it was about to, it looks again first.
+            moved |= rests;
+            rests = false;
         }
     }
 

@@ -137,6 +137,16 @@ impl Net {
         self.0.lock().unwrap()[node].stopped = stopped;
     }
 
+    /// Whether the next packet for a node interrupts it.
+    pub fn is_armed(&self, node: usize) -> bool {
+        self.0.lock().unwrap()[node].armed
+    }
+
+    /// What interrupts a node is spent.
+    pub fn disarm(&self, node: usize) {
+        self.0.lock().unwrap()[node].armed = false;
+    }
+
     pub fn on_the_way(&self, node: usize) -> usize {
         self.0.lock().unwrap()[node].packets.len()
     }

@@ -147,3 +147,21 @@ fn r2_an_agent_does_not_end_its_own_sleep_for_a_deadline_that_it_knows() {
         assert!(!itself && by_another, "the agent was woken by itself: {itself}, by another: {by_another}");
     });
 }
+
+#[test]
+fn r2_who_finds_work_on_its_way_to_sleep_leaves_the_others_an_armed_card() {
+    let net = Net::new(2);
+    let units = units::<29>(&net, 2, 1, None);
+    let mut sender = open(units[1], 0);
+    sender.push_bcopy(torus(0), &envelope(endpoint(1, 0), endpoint(0, 0), 0), &[], b"here").unwrap();
+    while net.on_the_way(0) == 0 {
+        sender.progress();
+    }
+    // Hart 1 sleeps until the card interrupts, and the card's interrupt was for the packet that hart 0 finds.
+    units[0].sleeping.fetch_or(1 << 1, Ordering::SeqCst);
+    net.disarm(0);
+    Host::<29>::be(0);
+    units[0].sleep(None);
+    assert_eq!(net.on_the_way(0), 0, "it was taken in");
+    assert!(net.is_armed(0), "the next packet wakes nobody");
+}
