@@ -380,7 +380,6 @@ hart_stacks:
 
     // A fault while a fault is reported starts over at the top of the emergency stack.
 fault:
-    msr     tpidrro_el0, x1
     adrp    x0, BOOT_STACKS
     add     x0, x0, :lo12:BOOT_STACKS
     mrs     x1, tpidr_el1

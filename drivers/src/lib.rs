@@ -29,7 +29,7 @@ pub mod unit;
 pub mod virtio;
 
 pub use either::Either;
-pub use platform::{Breach, Platform};
+pub use platform::{Breach, MOST_HARTS, Platform};
 pub use tree_network::TreeUnit;
 pub use unit::{MessageUnit, NodePort, OpenError, Setup, Sharing, StartError, Statistics};
 pub use virtio::VirtioNet;

@@ -27,12 +27,15 @@ impl fmt::Display for Breach {
     }
 }
 
+/// Most harts of a node: a bit of a word for each.
+pub const MOST_HARTS: usize = 64;
+
 /// The hart that calls, its clock and its sleep. The kernel implements it.
 pub trait Platform: Send + Sync + 'static {
     /// The network cards that there may be: of one type, so that what drives them is compiled for it.
     type Card: Nic;
 
-    /// The number of this hart, less than 32.
+    /// The number of this hart, less than [`MOST_HARTS`].
     fn hart() -> usize;
 
     /// Nanoseconds since the node started; the same on all harts.

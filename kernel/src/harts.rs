@@ -1,5 +1,6 @@
 //! Who runs what: one kernel thread per hart, which waits for work and does it (SPEC N-1).
 
+use crate::personality::MAX_HARTS;
 use crate::task::Task;
 use crate::{arch, board, wakeup};
 use boot::HARTS;
@@ -7,6 +8,9 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rings::sleep::SleepSet;
 use spin::Mutex;
+
+// One number, in words that each of the crates has for it.
+const _: () = assert!(HARTS == MAX_HARTS && HARTS <= drivers::MOST_HARTS);
 
 /// The code of a task's additional thread.
 pub type Thread = dyn Fn(&'static Task) + Sync;

@@ -5,7 +5,7 @@
 /// The longest frame that is kept; a longer one is cut into firmware text.
 pub const LONGEST_FRAME: usize = 64 * 1024;
 /// The largest number of harts of a node.
-pub const MAX_HARTS: u8 = 64;
+pub const MAX_HARTS: u8 = kernel::personality::MAX_HARTS as u8;
 
 /// One frame.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -12,14 +12,12 @@ use super::adapter::TreeAdapter;
 use super::counters::{TreeCounters, TreeFaults};
 use crate::calls::Calls;
 use crate::nic::{Acknowledge, Nic};
-use crate::platform::Platform;
+use crate::platform::{MOST_HARTS, Platform};
 use core::marker::PhantomData;
 use pami::combine::{AluOperation, ClassRoute, InjectError, Role, RouteMembers, Status, TreeArrival};
 use pami::device::CollectiveNetwork;
 use spin::Mutex;
 
-/// Harts of a node.
-const HARTS: usize = 64;
 /// Tag of requests whose owner tells the others which route they got.
 const UNTAGGED: u32 = u32::MAX;
 /// Longest sleep of a hart that waits for frames to leave.
@@ -32,7 +30,7 @@ struct Shared<N: Nic> {
     /// Times that something came in.
     epoch: u64,
     /// The epoch when each hart began its last look, or tried to fall asleep.
-    seen: [u64; HARTS],
+    seen: [u64; MOST_HARTS],
 }
 
 /// A node's tree.
@@ -47,7 +45,7 @@ impl<P: Platform, N: Nic> TreeUnit<P, N> {
     /// The adapter, for all harts.
     pub fn new(adapter: TreeAdapter<N>) -> Self {
         let (interrupt, payload) = (adapter.interrupt(), adapter.payload());
-        let shared = Shared { adapter, sleeping: 0, epoch: 0, seen: [0; HARTS] };
+        let shared = Shared { adapter, sleeping: 0, epoch: 0, seen: [0; MOST_HARTS] };
         Self { shared: Mutex::new(shared), interrupt, payload, platform: PhantomData }
     }
 
@@ -71,7 +69,7 @@ impl<P: Platform, N: Nic> TreeUnit<P, N> {
 
     /// Takes in what has come, does `what` with the adapter, and sends.
     pub fn with<R>(&self, what: impl FnOnce(&mut TreeAdapter<N>) -> R) -> R {
-        let hart = P::hart() % HARTS;
+        let hart = P::hart() % MOST_HARTS;
         let mut shared = self.shared.lock();
         let wake = shared.advance(hart);
         let result = what(&mut shared.adapter);
@@ -84,7 +82,7 @@ impl<P: Platform, N: Nic> TreeUnit<P, N> {
 
     /// The calling hart is about to look at everything it waits for, and then to fall asleep.
     pub fn look(&self) {
-        let hart = P::hart() % HARTS;
+        let hart = P::hart() % MOST_HARTS;
         let mut shared = self.shared.lock();
         shared.seen[hart] = shared.epoch;
     }
@@ -92,7 +90,7 @@ impl<P: Platform, N: Nic> TreeUnit<P, N> {
     /// The calling hart is about to sleep. Returns whether it must not: something has come in since it began its last look,
     /// or last tried. If it may, whatever comes next ends its sleep.
     pub fn fall_asleep(&self) -> bool {
-        let hart = P::hart() % HARTS;
+        let hart = P::hart() % MOST_HARTS;
         let mut shared = self.shared.lock();
         let mut wake = shared.advance(hart);
         while shared.seen[hart] == shared.epoch && shared.adapter.arm() {
@@ -112,7 +110,7 @@ impl<P: Platform, N: Nic> TreeUnit<P, N> {
 
     /// The calling hart sleeps no more.
     pub fn wake_up(&self) {
-        self.shared.lock().sleeping &= !(1 << (P::hart() % HARTS));
+        self.shared.lock().sleeping &= !(1 << (P::hart() % MOST_HARTS));
     }
 
     /// Acknowledges the card's interrupt.

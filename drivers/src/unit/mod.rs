@@ -53,7 +53,7 @@ pub use statistics::{Dropped, Statistics};
 use crate::adapter::{RX_BUFFERS, Watch};
 use crate::bits::{Doorbells, LIMIT as MOST_PORTS};
 use crate::calls::Calls;
-use crate::platform::Platform;
+use crate::platform::{MOST_HARTS, Platform};
 use crate::ranks::MOST_NODES;
 use crate::shm::Shm;
 use crate::state::{self, FifoRecord};
@@ -78,8 +78,6 @@ use statistics::Counters;
 const LOCAL_MTU: usize = 4096;
 /// Pairs of ports that may talk through shared memory; further ones use the adapter's loop-back.
 const MOST_PAIRS: usize = 256;
-/// Most harts of a node.
-pub const MOST_HARTS: usize = 64;
 /// Longest sleep of a hart that waits for the FIFOs to drain.
 const DRAIN_NS: u64 = 1_000_000;
 /// Rounds that the agent core polls in vain before it sleeps.

@@ -1,11 +1,11 @@
 //! Who runs the engine, and when a hart may sleep (SPEC D-7, N-8).
 
+use super::MessageUnit;
 use super::engine::Engine;
 use super::network::{Held, Network, Ran, Token};
-use super::{MOST_HARTS, MessageUnit};
 use crate::adapter::{ReliableAdapter, Watch};
 use crate::nic::Acknowledge;
-use crate::platform::Platform;
+use crate::platform::{MOST_HARTS, Platform};
 use core::sync::atomic::{Ordering, fence};
 use pami::device::Gone;
 use rings::bell::Bell;

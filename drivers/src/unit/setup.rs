@@ -34,7 +34,7 @@ pub enum StartError {
     TooManyPeers(usize),
     /// The job has no such node.
     NoSuchNode(u32),
-    /// The agent is no hart of this node, or it has more than [`MOST_HARTS`](super::MOST_HARTS); then it is the first too many.
+    /// The agent is no hart of this node, or it has more than [`MOST_HARTS`](crate::platform::MOST_HARTS); then it is the first too many.
     NoSuchHart(usize),
     /// The adapter's packets are larger than descriptors can say.
     Mtu(usize),

@@ -6,13 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tests::{expect_clean, long, processor_time};
+use tests::{expect_clean, expect_success_on_a_bad_wire, long, processor_time};
 use xtask::run::Ending;
 use xtask::{Board, Run};
 
 /// The boards, and the most harts of a node.
 const BOARDS: [(Board, u8); 3] = [(Board::Versal, 2), (Board::SifiveU, 4), (Board::Zcu102, 4)];
 const DEADLINE: Duration = Duration::from_secs(120);
+const FAULTS: &str = "drop=1%,reorder=5%,seed=4";
 
 /// Two nodes that wait for an hour.
 fn waiting(board: Board) -> Run {
@@ -57,8 +58,14 @@ fn b6_x2_a_hung_run_of_each_board_is_stopped_at_the_deadline_and_by_ctrl_c_with_
             while !folder.join("commands.txt").exists() {
                 std::thread::sleep(Duration::from_millis(100));
             }
-            // Time to come up.
-            std::thread::sleep(Duration::from_secs(8));
+            let is_up = |node: usize| {
+                let log =
+                    std::fs::read_to_string(folder.join(format!("node-{node}.log"))).unwrap_or_default();
+                log.contains("STATUS up")
+            };
+            while !(is_up(0) && is_up(1)) {
+                std::thread::sleep(Duration::from_millis(100));
+            }
             flag.store(true, Ordering::Relaxed);
         });
         let stopped = waiting(board).logs(logs.path()).interrupt(interrupt).run().unwrap();
@@ -128,7 +135,7 @@ fn b6_each_board_computes_on_several_nodes_on_a_bad_wire_too() {
         let jobs = ["npb-is", "npb-cg", "halo3d", "mpi-suite"];
         for job in &jobs[..if long() { jobs.len() } else { 1 }] {
             let run = Run::new(*job).board(board).torus("2x2").timeout(3 * DEADLINE);
-            run.faults("drop=1%,reorder=5%,seed=4").run().unwrap().expect_success();
+            expect_success_on_a_bad_wire(&run.faults(FAULTS).run().unwrap(), FAULTS);
         }
     }
 }

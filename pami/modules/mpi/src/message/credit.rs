@@ -100,8 +100,7 @@ impl Pool {
     /// A message of a peer's that never lay here needs its units no more.
     #[inline]
     pub(super) fn passed(&mut self, credit: &mut Credit, units: u16) {
-        let has = credit.granted;
-        self.left(credit, units, has);
+        self.left(credit, units);
     }
 
     /// A message of a peer's that lay here is gone.
@@ -111,14 +110,13 @@ impl Pool {
         if credit.dead {
             return self.take_back(credit, units);
         }
-        let has = credit.total();
-        self.left(credit, units, has);
+        self.left(credit, units);
     }
 
-    /// Units of a peer that has so many are not used any more.
+    /// Units of a peer are not used any more.
     #[inline]
-    fn left(&mut self, credit: &mut Credit, units: u16, has: u16) {
-        let mut units = units;
+    fn left(&mut self, credit: &mut Credit, mut units: u16) {
+        let has = credit.total();
         if has > self.sure && u32::from(has) > self.free {
             let over = units.min(has - self.sure);
             self.take_back(credit, over);

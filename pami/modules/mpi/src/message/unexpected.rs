@@ -1,8 +1,8 @@
 //! Messages that came before their receive: their envelopes in the order of arrival, and the data of those that
 //! brought it.
 //!
-//! Data lies in chunks. Every sender has a share of them which it never uses more of, so there is room for all that
-//! comes.
+//! Data lies in chunks. Every sender is held to what it was granted of them ([`credit`](super::credit)), so there is room for all
+//! that comes.
 
 use crate::envelope::{Envelope, Source};
 use crate::error::Result;
