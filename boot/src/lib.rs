@@ -19,8 +19,19 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(all(target_os = "none", target_arch = "aarch64"))]
 mod aarch64;
+#[cfg(hosted)]
+mod linux;
+#[cfg(all(hosted, target_arch = "aarch64"))]
+#[path = "linux/aarch64.rs"]
+mod native;
+#[cfg(all(hosted, target_arch = "x86_64"))]
+#[path = "linux/x86_64.rs"]
+mod native;
 #[cfg(all(target_os = "none", target_arch = "riscv64"))]
 mod riscv64;
+
+#[cfg(hosted)]
+pub use linux::{hart, leave, start_hart, words};
 
 /// What the vectors save of a hart that faulted. There is no way back, so this is all that a report needs.
 #[derive(Clone, Copy, Debug)]

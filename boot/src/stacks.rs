@@ -68,6 +68,12 @@ impl Stack {
     }
 }
 
+/// The first hart has its stacks in the image, as the assembly notes elsewhere.
+#[cfg(hosted)]
+pub(crate) fn note_first() {
+    BOOT_STACKS[0].store(BOOT_FIRST_STACKS.0.get().expose_provenance(), Ordering::Release);
+}
+
 /// `hart`, other than the first, has its stacks at `base` from now on.
 ///
 /// # Safety

@@ -15,6 +15,8 @@ pub mod either;
 pub mod gem;
 pub mod irq;
 pub mod link;
+#[cfg(target_os = "linux")]
+pub mod linux;
 pub mod lossless;
 pub mod nic;
 pub mod pci;

@@ -19,6 +19,7 @@ pub struct Hardware;
 pub(crate) type Card = board::Card<Hardware>;
 /// The torus of this hardware: on a card of either kind, and a network that may lose frames, or does not. The first costs
 /// least.
+#[cfg(target_os = "none")]
 pub type Torus = Either<
     drivers::Torus<Hardware, Virtio>,
     Either<
@@ -26,8 +27,13 @@ pub type Torus = Either<
         Either<drivers::LosslessTorus<Hardware, Virtio>, drivers::LosslessTorus<Hardware, Gem>>,
     >,
 >;
+#[cfg(target_os = "none")]
 type Virtio = board::Virtio<Hardware>;
+#[cfg(target_os = "none")]
 type Gem = drivers::gem::Gem<Hardware>;
+/// The torus of this hardware: of cards there is one kind.
+#[cfg(hosted)]
+pub type Torus = Either<drivers::Torus<Hardware, Card>, drivers::LosslessTorus<Hardware, Card>>;
 /// The message unit on this node's hardware.
 pub type Unit = drivers::MessageUnit<Hardware, Torus>;
 /// The network below the message unit, held by hand.

@@ -33,10 +33,10 @@ pub mod personality;
 pub mod segments;
 pub mod usage;
 
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 extern crate alloc;
 
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 pub use {
     arena::{Arena, OutOfMemory},
     drivers::tree_network::{InjectError, TreeArrival},
@@ -52,42 +52,42 @@ pub use {
     task::{SegmentError, Task},
 };
 
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 pub mod arch;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod arena;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod board;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod clock;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod console;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod hardware;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod harts;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod heap;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod instructions;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 #[doc(hidden)]
 pub mod job;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod joint;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod log;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod messaging;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod node;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod question;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod report;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod status;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod task;
-#[cfg(target_os = "none")]
+#[cfg(any(target_os = "none", hosted))]
 mod wakeup;

@@ -15,14 +15,14 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use boot::HARTS;
 use core::fmt;
+use drivers::Either::{First, Second};
+use drivers::Setup;
 use drivers::adapter::MOST_MTU;
 use drivers::lossless::Lossless;
 use drivers::nic::{Nic, SmallMtu};
 use drivers::reliable::Reliable;
 use drivers::torus::TorusAdapter;
 use drivers::tree_network::TreeAdapter;
-use drivers::{Either, Setup};
-use dtoolkit::fdt::Fdt;
 use pami::affinity::HartPlace;
 use pami::mapping::TaskLocation;
 use spin::Mutex;
@@ -42,8 +42,8 @@ arch::entries! {
 }
 
 /// Runs the node on its first hart, entered at `level`, with translation, console and everything else still to come.
-fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usize) -> ! {
-    let machine = match tree.map(|tree| Machine::read(tree, arch::image().start, booted)) {
+fn run(machine: Result<Machine, TreeError>, level: usize) -> ! {
+    let machine = match machine {
         Ok(machine) => arch::set_machine(machine),
         Err(error) => report::refused(Exit::Machine, error),
     };
@@ -252,19 +252,33 @@ fn lossless<N: Nic>(
     Ok(Lossless::new(TorusAdapter::new(card, node)?, node, nodes).with_life(personality.life))
 }
 
+/// The torus on `card`, of either kind.
+#[cfg(target_os = "none")]
+fn torus(card: Card, personality: &Personality) -> Result<Torus, SmallMtu> {
+    match (card, personality.lossless) {
+        (First(virtio), false) => reliable(virtio, personality).map(First),
+        (Second(gem), false) => reliable(gem, personality).map(|torus| Second(First(torus))),
+        (First(virtio), true) => lossless(virtio, personality).map(|torus| Second(Second(First(torus)))),
+        (Second(gem), true) => lossless(gem, personality).map(|torus| Second(Second(Second(torus)))),
+    }
+}
+
+/// The torus on `card`.
+#[cfg(hosted)]
+fn torus(card: Card, personality: &Personality) -> Result<Torus, SmallMtu> {
+    match personality.lossless {
+        false => reliable(card, personality).map(First),
+        true => lossless(card, personality).map(Second),
+    }
+}
+
 fn start_unit(
     machine: &'static Machine,
     cards: &mut Cards,
     personality: &Personality,
     division: &Division,
 ) -> &'static Unit {
-    use Either::{First, Second};
-    let adapter: Option<Torus> = cards.next(|card| match (card, personality.lossless) {
-        (First(virtio), false) => reliable(virtio, personality).map(First),
-        (Second(gem), false) => reliable(gem, personality).map(|torus| Second(First(torus))),
-        (First(virtio), true) => lossless(virtio, personality).map(|torus| Second(Second(First(torus)))),
-        (Second(gem), true) => lossless(gem, personality).map(|torus| Second(Second(Second(torus)))),
-    });
+    let adapter: Option<Torus> = cards.next(|card| torus(card, personality));
     if adapter.is_none() && personality.shape.nodes() > 1 {
         report::refused(Exit::Machine, "it has no network card, and the torus has other nodes");
     }

@@ -1,4 +1,4 @@
-//! The instruction sets that nodes are emulated for, and what each needs from the host.
+//! The instruction sets that nodes have, and what each needs from the host.
 
 use clap::ValueEnum;
 
@@ -9,10 +9,13 @@ pub enum Arch {
     Aarch64,
     /// 64-bit RISC-V.
     Riscv64,
+    /// This machine's own, of processes that are nodes: nothing is emulated.
+    #[value(skip)]
+    Native,
 }
 
 impl Arch {
-    /// Both, in the order in which they are built and tested.
+    /// Those that are emulated, in the order in which they are built and tested.
     pub const ALL: [Self; 2] = [Self::Aarch64, Self::Riscv64];
 
     /// The name used on the command line.
@@ -20,6 +23,7 @@ impl Arch {
         match self {
             Self::Aarch64 => "aarch64",
             Self::Riscv64 => "riscv64",
+            Self::Native => std::env::consts::ARCH,
         }
     }
 
@@ -28,14 +32,17 @@ impl Arch {
         match self {
             Self::Aarch64 => "aarch64-unknown-none",
             Self::Riscv64 => "riscv64gc-unknown-none-elf",
+            Self::Native if std::env::consts::ARCH == "aarch64" => "aarch64-unknown-linux-gnu",
+            Self::Native => "x86_64-unknown-linux-gnu",
         }
     }
 
-    /// QEMU's program.
+    /// QEMU's program; empty where nothing is emulated, as are the next two.
     pub fn emulator(self) -> &'static str {
         match self {
             Self::Aarch64 => "qemu-system-aarch64",
             Self::Riscv64 => "qemu-system-riscv64",
+            Self::Native => "",
         }
     }
 
@@ -44,6 +51,7 @@ impl Arch {
         match self {
             Self::Aarch64 => "qemu-system-arm",
             Self::Riscv64 => "qemu-system-misc",
+            Self::Native => "",
         }
     }
 
@@ -52,6 +60,7 @@ impl Arch {
         match self {
             Self::Aarch64 => "qemu_arm64/u-boot.bin",
             Self::Riscv64 => "qemu-riscv64_smode/u-boot.bin",
+            Self::Native => "",
         }
     }
 
@@ -60,6 +69,8 @@ impl Arch {
         let machine: u16 = match self {
             Self::Aarch64 => 183,
             Self::Riscv64 => 243,
+            Self::Native if std::env::consts::ARCH == "aarch64" => 183,
+            Self::Native => 62,
         };
         image.starts_with(b"\x7fELF") && image.get(18..20) == Some(&machine.to_le_bytes())
     }

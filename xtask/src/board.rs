@@ -26,6 +26,8 @@ pub enum Board {
     /// Xilinx Zynq UltraScale+ (aarch64): four cores, memory at address 0, GICv2, Cadence's UART, four GEMs of which two are used; its
     /// emulation makes no device tree.
     Zcu102,
+    /// This machine's Linux: a node is a process, its harts are threads; `cargo xtask host`.
+    Linux,
 }
 
 /// The network cards that a board's emulation gives a node.
@@ -37,12 +39,19 @@ pub enum Cards {
     VirtioPci,
     /// So many controllers on the board.
     OnBoard(usize),
+    /// As many as are asked for: streams to the fabric.
+    Streams,
 }
 
 impl Board {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Virt, Self::VirtPci, Self::VirtAia, Self::Versal, Self::SifiveU, Self::Zcu102];
+    pub const ALL: [Self; 7] =
+        [Self::Virt, Self::VirtPci, Self::VirtAia, Self::Versal, Self::SifiveU, Self::Zcu102, Self::Linux];
+
+    /// Whether its nodes are emulated; else they are processes of this machine.
+    pub fn is_emulated(self) -> bool {
+        self != Self::Linux
+    }
 
     /// The name used on the command line.
     pub fn name(self) -> &'static str {
@@ -53,6 +62,7 @@ impl Board {
             Self::Versal => "versal",
             Self::SifiveU => "sifive-u",
             Self::Zcu102 => "zcu102",
+            Self::Linux => "linux",
         }
     }
 
@@ -62,6 +72,7 @@ impl Board {
             Self::Virt | Self::VirtPci => &Arch::ALL,
             Self::Versal | Self::Zcu102 => &[Arch::Aarch64],
             Self::VirtAia | Self::SifiveU => &[Arch::Riscv64],
+            Self::Linux => &[Arch::Native],
         }
     }
 
@@ -82,6 +93,7 @@ impl Board {
             (Self::Virt | Self::VirtPci, Arch::Aarch64) => {
                 &["-machine", "virt,gic-version=3", "-cpu", "cortex-a72", "-semihosting-config", SEMIHOSTING]
             }
+            (Self::Linux, _) | (_, Arch::Native) => &[],
             (Self::Virt | Self::VirtPci, Arch::Riscv64) => {
                 &["-machine", "virt", "-cpu", "rv64", "-bios", "default"]
             }
@@ -100,7 +112,7 @@ impl Board {
     /// How many harts a node may have.
     pub fn harts(self) -> RangeInclusive<u8> {
         match self {
-            Self::Virt | Self::VirtPci | Self::VirtAia => 1..=64,
+            Self::Virt | Self::VirtPci | Self::VirtAia | Self::Linux => 1..=64,
             Self::Versal => 2..=2,
             Self::SifiveU | Self::Zcu102 => 1..=4,
         }
@@ -109,7 +121,7 @@ impl Board {
     /// How many cores the emulator is to make for a node of `harts` harts: some are not for a kernel.
     pub fn cores(self, harts: u8) -> u8 {
         match self {
-            Self::Virt | Self::VirtPci | Self::VirtAia | Self::Zcu102 => harts,
+            Self::Virt | Self::VirtPci | Self::VirtAia | Self::Zcu102 | Self::Linux => harts,
             // Two Cortex-R5 beside.
             Self::Versal => harts + 2,
             // The monitor core.
@@ -122,7 +134,7 @@ impl Board {
         match self {
             // An ELF would be entered at EL3, without a tree.
             Self::Versal | Self::Zcu102 => Some(0x20_0000),
-            Self::Virt | Self::VirtPci | Self::VirtAia | Self::SifiveU => None,
+            Self::Virt | Self::VirtPci | Self::VirtAia | Self::SifiveU | Self::Linux => None,
         }
     }
 
@@ -133,6 +145,7 @@ impl Board {
             Self::VirtPci => Cards::VirtioPci,
             Self::Versal | Self::Zcu102 => Cards::OnBoard(2),
             Self::SifiveU => Cards::OnBoard(1),
+            Self::Linux => Cards::Streams,
         }
     }
 
@@ -149,7 +162,7 @@ impl Board {
     /// Whether a node has a card for the collective (tree) network beside that for the torus.
     pub fn has_tree(self) -> bool {
         match self.cards() {
-            Cards::Virtio | Cards::VirtioPci => true,
+            Cards::Virtio | Cards::VirtioPci | Cards::Streams => true,
             Cards::OnBoard(cards) => cards > 1,
         }
     }
@@ -170,6 +183,9 @@ impl Board {
                 ["1 to 4", "SiFive UART; PLIC; GEM", "HiFive Unleashed", "QEMU 7.2; not on silicon"]
             }
             Self::Zcu102 => ["1 to 4", "Cadence UART; GICv2; GEM", "ZCU102", "QEMU 7.2; not on silicon"],
+            Self::Linux => {
+                ["1 to 64", "the host's threads, descriptors, sockets", "this machine", "as processes"]
+            }
         }
     }
 

@@ -34,6 +34,11 @@ enum Verb {
     /// Builds the job, installs what is missing, boots one QEMU per node, shows their logs and ends with a
     /// table. The exit code is 0 only if every node ended well; 124 after the deadline, 130 after Ctrl-C.
     Qemu(Box<Qemu>),
+    /// Run a job on this machine itself: a process is a node, a thread is a hart, and nothing is emulated
+    ///
+    /// The same jobs on the same kernel, torus and tree network as with `qemu`, faults too. Harts are bound to cores if
+    /// there are enough for all. The exit codes are those of `qemu`.
+    Host(Box<Host>),
     /// List the jobs that nodes can run
     Jobs,
     /// List the boards that nodes run on, what each has, and how it was tried
@@ -104,15 +109,40 @@ enum Bench {
 
 #[derive(Args)]
 struct Qemu {
-    /// What to run; `cargo xtask jobs` lists all
-    #[arg(default_value = "npb-is")]
-    job: String,
+    #[command(flatten)]
+    nodes: Nodes,
     /// Board of the nodes
     #[arg(long, value_enum, default_value = "virt")]
     board: Board,
     /// Instruction set of the nodes [default: aarch64, or that of the board]
     #[arg(long, value_enum)]
     arch: Option<Arch>,
+    /// Let this node wait for a debugger (may be given several times)
+    #[arg(long, value_name = "NODE")]
+    gdb: Vec<u32>,
+    /// Further option for QEMU, one word each; may be given several times
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    qemu_option: Vec<String>,
+    /// Boot this image, in place of one built from the job's source
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct Host {
+    #[command(flatten)]
+    nodes: Nodes,
+    /// So many nodes in a row: the same as --torus N
+    #[arg(long = "nodes", value_name = "N", conflicts_with = "torus", value_parser = clap::value_parser!(u32).range(1..))]
+    count: Option<u32>,
+}
+
+/// A run, whatever its nodes are.
+#[derive(Args)]
+struct Nodes {
+    /// What to run; `cargo xtask jobs` lists all
+    #[arg(default_value = "npb-is")]
+    job: String,
     /// Shape of the torus: 1 to 5 extents; an `m` makes a dimension a mesh, as in 4x2m
     /// [default: 2x2x2, or what the job needs]
     #[arg(long, value_name = "SHAPE")]
@@ -141,10 +171,10 @@ struct Qemu {
     /// Join the nodes by the torus only, not by the collective (tree) network as well
     #[arg(long)]
     no_tree: bool,
-    /// Stop the job after this many seconds, counted from the nodes' start [default: 120, none with --gdb]
+    /// Stop the job after this many seconds, counted from the nodes' start [default: 120, none with a debugger]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
-    /// A node that gives no sign of life counts as dead after this many seconds; 0 for never, as with --gdb
+    /// A node that gives no sign of life counts as dead after this many seconds; 0 for never, as with a debugger
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     silence: u64,
     /// Capture all packets into FILE, for Wireshark
@@ -181,18 +211,9 @@ struct Qemu {
     /// Least grave log lines that nodes send; `debug` tells how they boot, join and end
     #[arg(long, value_name = "LEVEL", default_value_t, value_parser = level())]
     log: Level,
-    /// Let this node wait for a debugger (may be given several times)
-    #[arg(long, value_name = "NODE")]
-    gdb: Vec<u32>,
     /// Folder for the run's logs [default: a new one under target/pamir]
     #[arg(long, visible_alias = "keep", value_name = "DIR")]
     logs: Option<PathBuf>,
-    /// Further option for QEMU, one word each; may be given several times
-    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
-    qemu_option: Vec<String>,
-    /// Boot this image, in place of one built from the job's source
-    #[arg(long, value_name = "FILE")]
-    image: Option<PathBuf>,
     /// Arguments of the job; `-- --help` lists them
     #[arg(last = true, value_name = "JOB ARGS")]
     arguments: Vec<String>,
@@ -271,7 +292,8 @@ struct Test {
 pub fn main() -> u8 {
     let cli = Cli::parse();
     let voice = Voice::terminal();
-    let interrupt = match listen(&voice, matches!(cli.verb, Verb::Qemu(_) | Verb::Conform(_))) {
+    let interrupt = match listen(&voice, matches!(cli.verb, Verb::Qemu(_) | Verb::Host(_) | Verb::Conform(_)))
+    {
         Ok(interrupt) => interrupt,
         Err(error) => return fail(&error, &voice),
     };
@@ -295,7 +317,8 @@ fn fail(error: &anyhow::Error, voice: &Voice) -> u8 {
 fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
     let code = |good: bool| u8::from(!good);
     match verb {
-        Verb::Qemu(qemu) => boot(*qemu, interrupt, voice),
+        Verb::Qemu(qemu) => boot(qemu.nodes.asks_help(), || qemu.into_run(), interrupt, voice),
+        Verb::Host(host) => boot(host.nodes.asks_help(), || host.into_run(), interrupt, voice),
         Verb::Jobs => list(voice).map(code),
         Verb::Boards => {
             voice.print(&board::list());
@@ -334,13 +357,19 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
     }
 }
 
-fn boot(qemu: Qemu, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
-    if qemu.arguments.iter().any(|word| ["--help", "-h"].contains(&word.as_str())) {
-        jobs::check(&qemu.job)?;
-        voice.print(&jobs::help(&qemu.job)?);
+/// Does a `run`, or tells the arguments of the job that the user `asks` for.
+fn boot(
+    asks: Option<String>,
+    run: impl FnOnce() -> Run,
+    interrupt: &Arc<AtomicBool>,
+    voice: &Voice,
+) -> Result<u8> {
+    if let Some(job) = asks {
+        jobs::check(&job)?;
+        voice.print(&jobs::help(&job)?);
         return Ok(0);
     }
-    let outcome = qemu.into_run().voice(voice.clone()).interrupt(Arc::clone(interrupt)).run()?;
+    let outcome = run().voice(voice.clone()).interrupt(Arc::clone(interrupt)).run()?;
     close(&outcome, voice);
     Ok(outcome.exit_code())
 }
@@ -430,13 +459,17 @@ impl Image {
     }
 }
 
-impl Qemu {
-    fn into_run(self) -> Run {
+impl Nodes {
+    /// The job, if the user wants to know its arguments.
+    fn asks_help(&self) -> Option<String> {
+        self.arguments.iter().any(|word| ["--help", "-h"].contains(&word.as_str())).then(|| self.job.clone())
+    }
+
+    fn into_run(self, board: Board) -> Run {
         let usage = jobs::usage(&self.job);
         let alone = usage.filter(|usage| usage.alone && self.torus.is_none() && self.mode.is_none());
         let mode = if alone.is_some() { Mode::Vn } else { Mode::default() };
-        let mut run = Run::new(self.job).board(self.board);
-        run = self.arch.into_iter().fold(run, Run::arch);
+        let mut run = Run::new(self.job).board(board);
         run = run
             .mode(self.mode.unwrap_or(mode))
             .map(self.map)
@@ -450,17 +483,10 @@ impl Qemu {
             .refuse_early();
         let torus = self.torus.or_else(|| Some(alone.map_or(usage?.torus, |_| "1").to_owned()));
         run = torus.into_iter().fold(run, Run::torus);
-        run = run.icount(usage.is_some_and(|usage| usage.counts));
+        run = run.icount(board.is_emulated() && usage.is_some_and(|usage| usage.counts));
         run = self.harts.into_iter().fold(run, Run::harts);
         run = self.topology.into_iter().fold(run, Run::topology);
-        run = match self.timeout {
-            Some(seconds) => run.timeout(Duration::from_secs(seconds)),
-            None if !self.gdb.is_empty() => run.without_timeout(),
-            None => run,
-        };
-        run = self.gdb.into_iter().fold(run, Run::gdb);
-        run = self.qemu_option.into_iter().fold(run, Run::qemu_option);
-        run = self.image.into_iter().fold(run, Run::image);
+        run = self.timeout.map(Duration::from_secs).into_iter().fold(run, Run::timeout);
         run = self.pcap.into_iter().fold(run, Run::pcap);
         run = self.faults.into_iter().fold(run, Run::faults);
         run = self.kill.into_iter().fold(run, Run::kill);
@@ -469,6 +495,27 @@ impl Qemu {
         run = self.pause.into_iter().fold(run, Run::pause);
         run = self.link_down.into_iter().fold(run, Run::link_down);
         self.logs.into_iter().fold(run, Run::logs)
+    }
+}
+
+impl Qemu {
+    fn into_run(self) -> Run {
+        let timed = self.nodes.timeout.is_some();
+        let mut run = self.nodes.into_run(self.board);
+        run = self.arch.into_iter().fold(run, Run::arch);
+        if !timed && !self.gdb.is_empty() {
+            run = run.without_timeout();
+        }
+        run = self.gdb.into_iter().fold(run, Run::gdb);
+        run = self.qemu_option.into_iter().fold(run, Run::qemu_option);
+        self.image.into_iter().fold(run, Run::image)
+    }
+}
+
+impl Host {
+    fn into_run(mut self) -> Run {
+        self.nodes.torus = self.nodes.torus.or(self.count.map(|count| count.to_string()));
+        self.nodes.into_run(Board::Linux).bound()
     }
 }
 

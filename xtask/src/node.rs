@@ -30,7 +30,7 @@ pub const ICOUNT_PACE: Duration = Duration::from_millis(2);
 /// How a node is emulated.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// The emulator's program.
+    /// The emulator's program, or the node's own.
     pub emulator: PathBuf,
     /// The program that starts it so that it dies with this process, where there is one.
     pub setpriv: Option<PathBuf>,
@@ -52,6 +52,8 @@ pub struct Machine {
     pub memory: u32,
     /// Whether instructions are counted.
     pub icount: bool,
+    /// The host's cores that the harts of all nodes are bound to, one after the other, if they are.
+    pub cores: Vec<usize>,
     /// Whether there is a network adapter.
     pub adapter: bool,
     /// Further options, as they are.
@@ -94,8 +96,28 @@ fn smp(machine: &Machine) -> String {
     })
 }
 
-/// The emulator's arguments.
+/// The words that a node's process is started with, where Linux is the board (`kernel/src/arch/linux/machine.rs`).
+fn words(machine: &Machine, place: &Identity) -> Vec<String> {
+    let mut words = vec![format!("harts={}", machine.harts), format!("memory={}", machine.memory)];
+    let first = place.rank as usize * usize::from(machine.harts);
+    let cores = machine.cores.get(first..first + usize::from(machine.harts)).unwrap_or_default();
+    if !cores.is_empty() {
+        let cores: Vec<_> = cores.iter().map(ToString::to_string).collect();
+        words.push(format!("cores={}", cores.join(",")));
+    }
+    if machine.adapter {
+        words.push(format!("torus={ADAPTER_MTU},{}", place.torus.display()));
+        words.extend(place.tree.iter().map(|tree| format!("tree={TREE_MTU},{}", tree.display())));
+    }
+    words.push(format!("bootargs={}", place.bootargs));
+    words
+}
+
+/// The emulator's arguments, or those of a node's process.
 pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
+    if !machine.board.is_emulated() {
+        return words(machine, place);
+    }
     let mut words: Vec<String> =
         machine.board.options(machine.arch).iter().map(|&word| word.to_owned()).collect();
     let mut add = |option: &str, argument: String| words.extend([option.to_owned(), argument]);
@@ -127,7 +149,7 @@ pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
                 add("-device", format!("{device},host_mtu={mtu},mac={mac}{tx}"));
             }
             // The board's controllers take the cards in the order in which they are named.
-            Cards::OnBoard(_) => add("-net", format!("nic,netdev={name},macaddr={mac}")),
+            Cards::OnBoard(_) | Cards::Streams => add("-net", format!("nic,netdev={name},macaddr={mac}")),
         }
         if machine.icount {
             // To the netdev, what goes to the guest is what it sends.
@@ -263,6 +285,24 @@ impl Guest {
         self.signal(Signal::CONT)
     }
 
+    /// What the host says of its threads: the number and name of each, its state, what it waits for in the host's kernel.
+    pub fn threads(&self) -> Vec<String> {
+        let folder = format!("/proc/{}/task", self.child.id());
+        let threads = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|thread| thread.path());
+        let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        let mut lines: Vec<_> = threads
+            .map(|thread| {
+                let stat = read(thread.join("stat"));
+                let state = stat.rsplit(')').next().and_then(|rest| rest.split_ascii_whitespace().next());
+                let number = thread.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let wait = read(thread.join("wchan"));
+                format!("thread {number}: state {}, in {}", state.unwrap_or("?"), wait.trim())
+            })
+            .collect();
+        lines.sort();
+        lines
+    }
+
     /// Whether its process is there and does not run: it was stopped, or waits for the host's disk.
     pub fn stands_still(&self) -> bool {
         self.stat(0).is_some_and(|state| "TtD".contains(&state))
@@ -339,6 +379,7 @@ mod tests {
             topology: None,
             memory: 64,
             icount,
+            cores: Vec::new(),
             adapter: true,
             options: Vec::new(),
         };

@@ -63,7 +63,7 @@ impl Run {
         }
         room::check(shape.nodes(), self.memory)?;
         let plan = Plan::new(&self, shape)?;
-        let mut machine = self.machine(harts, topology)?;
+        let mut machine = self.machine(shape, harts, topology)?;
         let firmware =
             machine.elf.as_deref().map(|elf| Firmware::load(elf, self.board.flat_at())).transpose()?;
         let _permit = permits::Permit::wait(shape.nodes() as usize * usize::from(harts));
@@ -112,7 +112,15 @@ impl Run {
         let failed = ending != Ending::Finished || nodes.iter().any(|node| node.outcome().failure.is_some());
         let dump = failed.then(|| {
             self.voice.busy("asking all nodes for their state");
-            let dump = dump_all(&mut nodes, &controls, firmware.as_ref(), &fabric, &folder, &self.voice);
+            let dump = dump_all(
+                &mut nodes,
+                &controls,
+                firmware.as_ref(),
+                &fabric,
+                &folder,
+                self.board.is_emulated(),
+                &self.voice,
+            );
             self.voice.idle();
             dump
         });
@@ -169,6 +177,9 @@ impl Run {
         if !board.harts().contains(&harts) {
             bail!("a node of board {board} has {least} to {most} harts, not {harts}");
         }
+        if !board.is_emulated() && (!self.gdb.is_empty() || !self.options.is_empty() || self.icount) {
+            bail!("nodes of board {board} are not emulated: nothing can be told an emulator");
+        }
         if self.agent && harts < 2 {
             bail!("an agent core takes a hart of its own: at least 2 harts per node are needed");
         }
@@ -206,11 +217,7 @@ impl Run {
         self.tree && self.adapter && self.board.has_tree()
     }
 
-    fn machine(&self, harts: u8, topology: Option<HartTopology>) -> Result<Machine> {
-        let emulator = match &self.emulator {
-            Some(program) => program.clone(),
-            None => setup::emulator(self.arch, &self.voice)?,
-        };
+    fn machine(&self, shape: TorusShape, harts: u8, topology: Option<HartTopology>) -> Result<Machine> {
         let image = match &self.image {
             Image::Job => {
                 let request = Request { arch: self.arch, job: self.job.clone(), together: self.together };
@@ -224,6 +231,11 @@ impl Run {
                 Some(file.clone())
             }
             Image::None => None,
+        };
+        let emulator = match (&self.emulator, &image) {
+            (Some(program), _) => program.clone(),
+            (None, Some(image)) if !self.board.is_emulated() => image.clone(),
+            (None, _) => setup::emulator(self.arch, &self.voice)?,
         };
         let given = match (&image, self.board.flat_at()) {
             (Some(elf), Some(_)) => Some(firmware::flat(elf)?),
@@ -241,6 +253,7 @@ impl Run {
             topology: topology.filter(|_| self.board.tree_tells_topology(self.arch)),
             memory: self.memory,
             icount: self.icount,
+            cores: if self.bound { cores(shape.nodes() as usize * usize::from(harts)) } else { Vec::new() },
             adapter: self.adapter,
             options: self.options.clone(),
         })
@@ -317,6 +330,14 @@ impl Run {
     }
 }
 
+/// Cores of this machine for so many harts, if it has so many that this process may run on; else none.
+fn cores(harts: usize) -> Vec<usize> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    let cores: Vec<_> =
+        (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).take(harts).collect();
+    if cores.len() < harts { Vec::new() } else { cores }
+}
+
 /// The wanted port, or another one if that is in use.
 fn free_port(wanted: u16) -> std::io::Result<u16> {
     let listen = |port| TcpListener::bind(("127.0.0.1", port));
@@ -378,6 +399,7 @@ fn dump_all(
     firmware: Option<&Firmware>,
     fabric: &FabricHandle,
     folder: &Folder,
+    emulated: bool,
     voice: &Voice,
 ) -> String {
     let mut text = String::new();
@@ -393,6 +415,8 @@ fn dump_all(
         text.push_str(&format!("node {} ({exit})\n", node.rank()));
         if node.outcome().exit.is_none() && stopped {
             text.push_str("  no more is known: its emulator is stopped\n");
+        } else if node.outcome().exit.is_none() && !emulated {
+            node.guest().threads().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
         } else if node.outcome().exit.is_none() {
             let scratch = folder.node(node.rank(), "memory");
             text.push_str(&dump::node(control, &scratch, firmware.map(|firmware| &firmware.symbols)));

@@ -12,6 +12,10 @@ use crate::arch::Arch;
 use crate::progress::Voice;
 use crate::{helper, workspace};
 
+/// What makes a program of this machine a node: the whole kernel, whose log lines have numbers that are addresses near 0
+/// (code that can be moved does not reach them), and whose backtraces follow frame pointers.
+const HOSTED: &str = "--cfg=hosted -Crelocation-model=static -Cforce-frame-pointers=yes";
+
 /// A way to build firmware for one target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Toolchain {
@@ -45,8 +49,10 @@ impl Toolchain {
                 "-Zbuild-std-features=compiler-builtins-mem",
             ]);
         }
-        if let Some(linker) = &self.linker {
-            let target = arch.target().to_uppercase().replace('-', "_");
+        let target = arch.target().to_uppercase().replace('-', "_");
+        if arch == Arch::Native {
+            command.env(format!("CARGO_TARGET_{target}_RUSTFLAGS"), HOSTED);
+        } else if let Some(linker) = &self.linker {
             command.env(format!("CARGO_TARGET_{target}_LINKER"), linker);
         }
         command

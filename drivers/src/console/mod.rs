@@ -2,12 +2,16 @@
 
 mod cadence;
 mod sifive;
+#[cfg(target_os = "linux")]
+mod stream;
 
 use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart};
 use cadence::Cadence;
 use core::ptr::NonNull;
 use safe_mmio::UniqueMmioPointer;
 use sifive::SiFive;
+#[cfg(target_os = "linux")]
+use stream::Stream;
 use uart_16550::backend::MmioBackend;
 use uart_16550::spec::registers::{IER, LSR};
 use uart_16550::{Config, Uart16550};
@@ -25,6 +29,9 @@ pub enum Console {
     SiFive(SiFive),
     /// Cadence's.
     Cadence(Cadence),
+    /// The standard output of a process.
+    #[cfg(target_os = "linux")]
+    Stream(Stream),
 }
 
 /// Why there is no console at an address.
@@ -71,6 +78,12 @@ impl Console {
         Self::Cadence(unsafe { Cadence::new(base) })
     }
 
+    /// The standard output of this process. Of a frame that two write at a time, the bytes may mix.
+    #[cfg(target_os = "linux")]
+    pub fn stream() -> Self {
+        Self::Stream(Stream::new())
+    }
+
     /// Sets the line up: 115200 baud, 8 bits, no parity, with a clock of `clock_hz`.
     ///
     /// # Errors
@@ -87,6 +100,8 @@ impl Console {
             }
             Self::SiFive(uart) => uart.set_up(BAUD_RATE, clock_hz).then_some(()).ok_or(NoConsole),
             Self::Cadence(uart) => uart.set_up(BAUD_RATE, clock_hz).then_some(()).ok_or(NoConsole),
+            #[cfg(target_os = "linux")]
+            Self::Stream(_) => Ok(()),
         }
     }
 
@@ -104,6 +119,8 @@ impl Console {
             Self::Ns16550(uart) => uart.send_bytes_exact(bytes),
             Self::SiFive(uart) => uart.write(bytes),
             Self::Cadence(uart) => uart.write(bytes),
+            #[cfg(target_os = "linux")]
+            Self::Stream(stream) => stream.write(bytes),
         }
     }
 
@@ -122,6 +139,8 @@ impl Console {
             }
             Self::SiFive(uart) => uart.flush(),
             Self::Cadence(uart) => uart.flush(),
+            #[cfg(target_os = "linux")]
+            Self::Stream(_) => {}
         }
     }
 }
@@ -143,6 +162,8 @@ impl Receiver {
             Console::Ns16550(uart) => uart.enable_interrupts(IER::DATA_READY),
             Console::SiFive(uart) => uart.listen(true),
             Console::Cadence(uart) => uart.listen(true),
+            #[cfg(target_os = "linux")]
+            Console::Stream(_) => {}
         }
     }
 
@@ -153,6 +174,8 @@ impl Receiver {
             Console::Ns16550(uart) => uart.disable_interrupts(IER::DATA_READY),
             Console::SiFive(uart) => uart.listen(false),
             Console::Cadence(uart) => uart.listen(false),
+            #[cfg(target_os = "linux")]
+            Console::Stream(_) => {}
         }
     }
 
@@ -164,6 +187,8 @@ impl Receiver {
             Console::Ns16550(uart) => while uart.try_receive_byte().is_ok() {},
             Console::SiFive(uart) => uart.drain(),
             Console::Cadence(uart) => uart.drain(),
+            #[cfg(target_os = "linux")]
+            Console::Stream(_) => {}
         }
     }
 }

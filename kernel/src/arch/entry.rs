@@ -3,9 +3,11 @@
 //! What an entry, a fault or an interrupt is to do lies above: the room that composes the kernel hands that down, once and
 //! when the kernel is built, by [`entries`]. There is no earlier moment: the first hart enters by it.
 
-use crate::devicetree::{TreeError, sound};
-use core::slice;
-use dtoolkit::fdt::Fdt;
+#[cfg(target_os = "none")]
+use crate::devicetree::sound;
+use crate::devicetree::{Machine, TreeError};
+#[cfg(target_os = "none")]
+use {core::slice, dtoolkit::fdt::Fdt};
 
 /// The functions that the assembly calls, by the names that it calls them by.
 macro_rules! entries {
@@ -13,7 +15,7 @@ macro_rules! entries {
         // SAFETY: `boot` calls this by name, once, on the first hart.
         #[unsafe(no_mangle)]
         extern "C" fn kernel_primary(tree: usize, id: u64, level: usize) -> ! {
-            $primary($crate::arch::device_tree(tree), id, level)
+            $primary($crate::arch::read_machine(tree, id), level)
         }
 
         // SAFETY: `boot` calls this by name, once on each other hart.
@@ -37,8 +39,21 @@ macro_rules! entries {
 }
 pub(crate) use entries;
 
+/// The machine that the device tree at `address` describes, read by the hart with the id `booted`.
+#[cfg(target_os = "none")]
+pub(crate) fn read_machine(address: usize, booted: u64) -> Result<Machine, TreeError> {
+    device_tree(address).map(|tree| Machine::read(tree, super::image().start, booted))
+}
+
+/// The machine that this process is.
+#[cfg(hosted)]
+pub(crate) fn read_machine(_: usize, _: u64) -> Result<Machine, TreeError> {
+    Ok(super::this::machine::read())
+}
+
 /// The device tree at `address`, where the firmware is to have put it.
-pub(crate) fn device_tree(address: usize) -> Result<Fdt<'static>, TreeError> {
+#[cfg(target_os = "none")]
+fn device_tree(address: usize) -> Result<Fdt<'static>, TreeError> {
     let none = TreeError::of("not been found where the firmware puts it");
     let header = core::ptr::with_exposed_provenance::<[u32; 2]>(address);
     if address == 0 || !header.is_aligned() {

@@ -35,6 +35,7 @@ pub(super) fn rodata() -> Region {
 }
 
 /// Variables: those with and those without a value in the image.
+#[cfg(target_os = "none")]
 pub(super) fn data() -> [Region; 2] {
     [between!(__rodata_end, __data_end), between!(__bss_start, __image_end)]
 }

@@ -1,14 +1,24 @@
 //! Everything that differs between instruction sets, and most of the kernel's `unsafe`: what harts themselves can do. What
 //! lies around them is `board`'s.
 //!
-//! `aarch64` and `riscv64` provide the same functions; the rest of the kernel calls them through here. Nothing in here knows
-//! who calls it. What is called from below is handed down: entries and vectors when the kernel is built (`entry`), what takes
-//! log frames at start (`logger`), jobs by the linker (`jobs`).
+//! `aarch64`, `riscv64` and, for processes, `linux` provide the same functions; the rest of the kernel calls them through here.
+//! Nothing in here knows who calls it. What is called from below is handed down: entries and vectors when the kernel is built
+//! (`entry`), what takes log frames at start (`logger`), jobs by the linker (`jobs`).
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
 mod aarch64;
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
 use aarch64 as this;
+#[cfg(hosted)]
+mod linux;
+#[cfg(hosted)]
+use linux as this;
+#[cfg(all(hosted, target_arch = "aarch64"))]
+#[path = "linux/aarch64.rs"]
+mod native;
+#[cfg(all(hosted, target_arch = "x86_64"))]
+#[path = "linux/x86_64.rs"]
+mod native;
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
 #[cfg(target_arch = "riscv64")]
@@ -27,12 +37,14 @@ pub mod memory;
 mod numbers;
 #[doc(hidden)]
 pub mod provoke;
+#[cfg(target_os = "none")]
 mod translation;
+#[cfg(target_os = "none")]
 mod uncached;
 
 pub(crate) use backtrace::Backtrace;
 pub(crate) use checksum::{choose_checksum, crc32c};
-pub(crate) use entry::{device_tree, entries};
+pub(crate) use entry::{entries, read_machine};
 pub(crate) use image::{image, in_guard, is_code, is_constant, is_memory};
 #[doc(hidden)]
 pub use jobs::JobEntry;
@@ -52,7 +64,15 @@ pub(crate) use this::{
     counter, counter_hz, exit_by_host, frame_pointer, io_barrier, park, power_off, rest_monitors, set_timer,
     start_hart, wait_for_interrupt,
 };
+#[cfg(hosted)]
+pub(crate) use this::{
+    interrupt::events,
+    machine::word,
+    translation::{mapped_end, maps_devices, translate, uncached},
+};
+#[cfg(target_os = "none")]
 pub(crate) use translation::{mapped_end, maps_devices, translate};
+#[cfg(target_os = "none")]
 pub(crate) use uncached::uncached;
 
 /// Why a hart is not started that has no stacks.

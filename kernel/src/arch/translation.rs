@@ -113,7 +113,7 @@ fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: &[Bank])
                 tables.map(range(region), MemoryType::Device)?;
             }
         }
-        None => {}
+        Some(Controller::Events) | None => {}
     }
     if let Some(pci) = machine.pci {
         tables.map(range(pci.configuration), MemoryType::Device)?;

@@ -18,6 +18,10 @@ pub(crate) fn console() -> Option<Console> {
         return None;
     }
     let uart = arch::machine()?.uart?;
+    #[cfg(hosted)]
+    if uart.kind == UartKind::Stream {
+        return Some(Console::stream());
+    }
     let base = registers(uart.registers)?;
     match uart.kind {
         // SAFETY: the tree says so, and translation maps it as device memory. A second console is made only to
@@ -29,6 +33,7 @@ pub(crate) fn console() -> Option<Console> {
         UartKind::SiFive => Some(unsafe { Console::sifive(base) }),
         // SAFETY: as above.
         UartKind::Cadence => Some(unsafe { Console::cadence(base) }),
+        UartKind::Stream => None,
     }
 }
 

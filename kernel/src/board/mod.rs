@@ -8,15 +8,22 @@
 //! |---|---|
 //! | `devices` | the console |
 //! | `cards` | network cards, of all kinds, in slots and behind PCI |
+//! | `streams` | in their place, the cards of a process |
 //! | `interrupts` | whose interrupt it is, and which hart it goes to, at any controller |
 //! | `exit` | the ways to end the machine, the best one first |
 
+#[cfg(target_os = "none")]
+mod cards;
+#[cfg(hosted)]
+#[path = "streams.rs"]
 mod cards;
 mod devices;
 mod exit;
 mod interrupts;
 
-pub(crate) use cards::{Card, CardInterrupt, Cards, Found, Virtio};
+#[cfg(target_os = "none")]
+pub(crate) use cards::Virtio;
+pub(crate) use cards::{Card, CardInterrupt, Cards, Found};
 pub(crate) use devices::{console, receiver};
 pub(crate) use exit::exit;
 pub(crate) use interrupts::{

@@ -355,7 +355,7 @@ impl Builder {
                     self.note(Err(TreeError { what, node: "cpus" }));
                 }
             }
-            Some(Controller::GicV3 { .. } | Controller::GicV2 { .. }) => {}
+            Some(Controller::GicV3 { .. } | Controller::GicV2 { .. } | Controller::Events) => {}
         }
         self.slots.sort_unstable_by_key(|slot| slot.registers.start);
         let tree = self.tree.data();

@@ -67,6 +67,8 @@ pub enum UartKind {
     SiFive,
     /// Cadence's.
     Cadence,
+    /// None: a process has its standard output.
+    Stream,
 }
 
 /// The serial line to the host.
@@ -120,6 +122,8 @@ pub enum Controller {
         /// The files.
         files: aia::Files,
     },
+    /// None: the threads of a process call each other.
+    Events,
 }
 
 /// What is in a [`Slot`].
@@ -163,7 +167,7 @@ pub enum Firmware {
     PsciHvc,
     /// PSCI by SMC.
     PsciSmc,
-    /// SBI; the tree does not mention it.
+    /// SBI, which the tree does not mention, or none.
     Sbi,
 }
 

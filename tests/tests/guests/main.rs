@@ -11,6 +11,7 @@ mod each_board;
 mod faults;
 mod fences;
 mod firmware;
+mod host;
 mod instructions;
 mod jobs;
 mod liveness;

@@ -51,6 +51,7 @@ pub struct Run {
     pub(super) options: Vec<String>,
     pub(super) icount: bool,
     pub(super) adapter: bool,
+    pub(super) bound: bool,
     pub(super) bootargs: HashMap<u32, String>,
     pub(super) kills: Vec<Kill>,
     pub(super) harm_words: Vec<(String, Harm)>,
@@ -93,6 +94,7 @@ impl Run {
             options: Vec::new(),
             icount: false,
             adapter: true,
+            bound: false,
             bootargs: HashMap::new(),
             kills: Vec::new(),
             harm_words: Vec::new(),
@@ -261,6 +263,12 @@ impl Run {
     /// Whether nodes have a network adapter; only a node that is alone can do without.
     pub fn adapter(mut self, adapter: bool) -> Self {
         self.adapter = adapter;
+        self
+    }
+
+    /// Binds harts that are threads of this machine to its cores, if it has enough for all. Other runs beside would do the same.
+    pub fn bound(mut self) -> Self {
+        self.bound = true;
         self
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn controller(found: Found) -> Result<&'static dyn Controller, &'stat
             // SAFETY: as above.
             Ok(Box::leak(Box::new(unsafe { gicv2::Gicv2::new(distributor, interface) })))
         }
-        Found::Plic { .. } | Found::Aplic { .. } | Found::Imsic { .. } => {
+        Found::Plic { .. } | Found::Aplic { .. } | Found::Imsic { .. } | Found::Events => {
             Err("it is neither GICv3 nor GICv2")
         }
     }

@@ -44,7 +44,7 @@ pub(crate) fn controller(found: Found) -> Result<&'static dyn Controller, &'stat
             let imsic = unsafe { Imsic::new(base, region.bytes, sources, files, OwnFile) };
             Ok(Box::leak(Box::new(imsic.map_err(IrqError::words)?)))
         }
-        Found::GicV3 { .. } | Found::GicV2 { .. } => Err("it is neither PLIC nor APLIC"),
+        Found::GicV3 { .. } | Found::GicV2 { .. } | Found::Events => Err("it is neither PLIC nor APLIC"),
     }
 }
 

@@ -1,0 +1,17 @@
+//! What stands in for devices where Linux is the board: descriptors of this process (SPEC H-1).
+//!
+//! | module | what |
+//! |---|---|
+//! | `events` | an interrupt controller: harts are threads, which sleep until a descriptor has something for them |
+//! | `card` | a network card: a stream of frames to the fabric, as an emulator's |
+//! | `signal` | what a card interrupts by, which both know |
+//!
+//! No memory is allocated once they are made.
+
+mod card;
+mod events;
+mod signal;
+
+pub use card::{Card, CardError, StreamInterrupt};
+pub use events::{DEVICES, Events};
+pub use signal::Signal;

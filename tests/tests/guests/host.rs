@@ -1,0 +1,114 @@
+//! Nodes that are processes of this machine (SPEC H-1, H-4).
+
+use std::time::Duration;
+use tests::{count_lines, expect_clean, expect_success_on_a_bad_wire};
+use xtask::run::Ending;
+use xtask::{Board, Mode, Outcome, Run};
+
+const DEADLINE: Duration = Duration::from_secs(120);
+
+fn host(job: &str) -> Run {
+    Run::new(job).board(Board::Linux).timeout(DEADLINE)
+}
+
+/// All nodes ended well and allocated nothing once the job ran.
+#[track_caller]
+fn expect_good(outcome: &Outcome) {
+    expect_clean(outcome);
+    for node in &outcome.nodes {
+        assert_eq!(node.end().and_then(|end| end.number("allocations")), Some(0), "{}", outcome.explain());
+    }
+}
+
+#[test]
+fn h1_processes_greet_as_nodes_do() {
+    for (mode, tasks) in [(Mode::Smp, 3), (Mode::Vn, 6)] {
+        let outcome = host("hello").torus("3").mode(mode).run().unwrap();
+        expect_good(&outcome);
+        assert_eq!(
+            count_lines(&outcome, &format!("all {tasks} tasks said hello")),
+            1,
+            "{}",
+            outcome.explain()
+        );
+    }
+}
+
+#[test]
+fn h1_harts_are_threads_of_which_there_may_be_more_than_cores() {
+    let outcome = host("harts").torus("4").harts(8).run().unwrap();
+    expect_good(&outcome);
+    for hart in 0..8 {
+        assert_eq!(count_lines(&outcome, &format!("runs on its hart {hart};")), 4, "{}", outcome.explain());
+    }
+}
+
+#[test]
+fn h1_keys_are_sorted_in_either_mode() {
+    for mode in [Mode::Smp, Mode::Vn] {
+        let outcome = host("npb-is").torus("2x2").mode(mode).run().unwrap();
+        expect_good(&outcome);
+        assert_eq!(count_lines(&outcome, "full verification: all 65536 keys in order: verified"), 1);
+    }
+}
+
+#[test]
+fn h1_frames_that_the_host_takes_in_part_are_whole_at_the_other_end() {
+    // A burst of bare frames fills the stream faster than the fabric empties it.
+    let outcome = host("ping").torus("2").harts(1).run().unwrap();
+    expect_good(&outcome);
+    assert_eq!(count_lines(&outcome, "bare frames, 1 hop"), 5, "{}", outcome.explain());
+}
+
+#[test]
+fn h1_r1_a_bad_wire_is_mended_between_processes() {
+    for job in ["rma", "fence"] {
+        let outcome = host(job).torus("2").faults("drop=1%,reorder=5%,seed=5").run().unwrap();
+        expect_success_on_a_bad_wire(&outcome, "drop=1%,reorder=5%");
+    }
+}
+
+#[test]
+fn h1_d8_streams_lose_nothing_and_may_be_taken_for_lossless() {
+    for mode in [Mode::Smp, Mode::Vn] {
+        let outcome = host("npb-is").torus("2x2").mode(mode).lossless(true).run().unwrap();
+        expect_good(&outcome);
+        assert_eq!(count_lines(&outcome, "full verification: all 65536 keys in order: verified"), 1);
+    }
+}
+
+#[test]
+fn h1_n10_faults_of_a_process_are_reported_as_a_nodes_are() {
+    for (word, report) in [
+        ("null", "null dereference: read from 0x8"),
+        ("overflow", "stack overflow of hart"),
+        ("illegal", "illegal instruction"),
+        ("panic", "panic on node 0"),
+    ] {
+        let outcome = host("faults").torus("1").args([word]).run().unwrap();
+        assert!(!outcome.success());
+        assert!(outcome.reports().any(|line| line.contains(report)), "{word}: {}", outcome.explain());
+    }
+}
+
+#[test]
+fn h1_n11_a_jobs_status_is_the_runs() {
+    let outcome =
+        host("hello").torus("2").bootargs_override(1, "node=1 torus=2 job=hello nonsense").run().unwrap();
+    assert_eq!(
+        outcome.nodes[1].exit.map(|exit| exit.to_string()).as_deref(),
+        Some("78"),
+        "{}",
+        outcome.explain()
+    );
+}
+
+#[test]
+fn h4_who_is_killed_is_named_by_all_others_which_end() {
+    let outcome = host("idle").torus("4").args(["--seconds", "3600"]).kill("node=2@300ms").run().unwrap();
+    assert_eq!(outcome.ending, Ending::Finished, "{}", outcome.explain());
+    for (rank, node) in outcome.nodes.iter().enumerate().filter(|&(rank, _)| rank != 2) {
+        assert!(node.said("node 2 is dead"), "node {rank}: {}", outcome.explain());
+        assert!(node.exit.is_some() && node.status() != Some(0), "node {rank}: {}", outcome.explain());
+    }
+}
