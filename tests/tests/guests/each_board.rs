@@ -5,7 +5,7 @@ use crate::liveness::{Debugger, expect_death, expect_suspect};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tests::{expect_clean, expect_success_on_a_bad_wire, long, processor_time};
 use xtask::run::Ending;
 use xtask::{Board, Run};
@@ -63,7 +63,8 @@ fn b6_x2_a_hung_run_of_each_board_is_stopped_at_the_deadline_and_by_ctrl_c_with_
                     std::fs::read_to_string(folder.join(format!("node-{node}.log"))).unwrap_or_default();
                 log.contains("STATUS up")
             };
-            while !(is_up(0) && is_up(1)) {
+            let start = Instant::now();
+            while !(is_up(0) && is_up(1)) && start.elapsed() < DEADLINE {
                 std::thread::sleep(Duration::from_millis(100));
             }
             flag.store(true, Ordering::Relaxed);

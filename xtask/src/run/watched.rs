@@ -177,13 +177,14 @@ impl Watched {
             Frame::Report { hart, text } => {
                 let text = firmware.map_or(text.clone(), |firmware| firmware.symbols.annotate(&text));
                 self.log.line(format_args!("{}{}", self.rank, console::report_line(hart, &text)));
-                // Reports matter most when little else works.
+                // Reports matter most when little else works; statuses tell who reads along how far a node is.
                 self.log.flush();
                 self.outcome.reports.push(text.clone());
                 Some(Said::Report { hart, text })
             }
             Frame::Status(status) => {
                 self.log.line(format_args!("{}{}", self.rank, console::status_line(&status)));
+                self.log.flush();
                 self.outcome.statuses.push(status);
                 Some(Said::Status)
             }
