@@ -39,6 +39,9 @@ const _: () = assert!(BURST < 1 << COUNT_BITS);
 /// frame the other node is gone.
 const LOST_NS: u64 = 500_000_000;
 const GIVE_UP_NS: u64 = 20_000_000_000;
+/// So long is waited for the first frame, and so often.
+const FIRST_NS: u64 = 1_000_000_000;
+const TRIES: u32 = 20;
 /// For what is owed to leave a node before it lets messages be.
 const SETTLE_NS: u64 = 10_000_000;
 
@@ -142,9 +145,13 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     if task.number() > 0 {
         context.wait(|_| state.stopped.load(Relaxed) + state.frames.load(Relaxed) > 0);
         if state.frames.load(Relaxed) > 0 {
-            // Time for the answer to leave.
-            context.wait_for(SETTLE_NS, |_| false);
-            answer_frames(task, data);
+            // Time for the answer to leave. One that was lost goes again before the next try.
+            for _ in 0..TRIES {
+                context.wait_for(SETTLE_NS, |_| false);
+                if answer_frames(task, data) {
+                    break;
+                }
+            }
             context.wait(|_| state.stopped.load(Relaxed) > 0);
         }
         return Ok(());
@@ -203,17 +210,18 @@ fn send_frame(bare: &mut Bare, node: u32, word: u64, data: &'static [u8]) {
     }
 }
 
-/// Answers task 0's frames until it says that this was all, or is silent for too long.
-fn answer_frames(task: &Task, data: &'static [u8]) {
-    let Some(mut bare) = task.unit().bare() else { return };
+/// Answers task 0's frames until it says that this was all, or is silent for too long. Returns whether there were any.
+fn answer_frames(task: &Task, data: &'static [u8]) -> bool {
+    let Some(mut bare) = task.unit().bare() else { return true };
     // The burst, and what came of it.
     let (mut heard, mut burst, mut counted) = (task.now_ns(), 0, 0);
-    while task.now_ns() - heard < GIVE_UP_NS {
+    let mut patience = FIRST_NS;
+    while task.now_ns() - heard < patience {
         let Some((node, word, len)) = bare.receive() else {
-            bare.wait(heard + GIVE_UP_NS);
+            bare.wait(heard + patience);
             continue;
         };
-        heard = task.now_ns();
+        (heard, patience) = (task.now_ns(), GIVE_UP_NS);
         let (answer, len) = match word & KIND {
             COUNTED => {
                 counted = if word == burst { counted + 1 } else { 1 };
@@ -225,9 +233,10 @@ fn answer_frames(task: &Task, data: &'static [u8]) {
         };
         send_frame(&mut bare, node, answer, &data[..len]);
         if word & KIND == END {
-            return;
+            return true;
         }
     }
+    patience != FIRST_NS
 }
 
 /// Bare frames between this node and another, from the side that measures.
