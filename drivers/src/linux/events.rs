@@ -23,7 +23,8 @@ const CALLED: u32 = 1;
 pub const DEVICES: usize = 3;
 /// A deadline that never comes.
 const NEVER: u64 = u64::MAX;
-const NS_PER_S: u64 = 1_000_000_000;
+/// What [`now_ns`] counts in a second.
+pub const NS_PER_S: u64 = 1_000_000_000;
 
 /// The interrupt controller. A hart's name is its number.
 pub struct Events {
@@ -105,8 +106,9 @@ impl Hart {
     }
 }
 
-/// The host's monotonic clock.
-pub(super) fn now_ns() -> u64 {
+/// The host's monotonic clock, by which timers are set.
+#[inline]
+pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64
 }

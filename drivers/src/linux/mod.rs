@@ -13,5 +13,5 @@ mod events;
 mod signal;
 
 pub use card::{Card, CardError, StreamInterrupt};
-pub use events::{DEVICES, Events};
+pub use events::{DEVICES, Events, NS_PER_S, now_ns};
 pub use signal::Signal;

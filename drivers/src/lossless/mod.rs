@@ -164,10 +164,16 @@ impl<A: Adapter, P: Platform> Lossless<A, P> {
     /// Sends a peer a frame without a packet. False without room.
     fn say(&mut self, node: u32, flags: Flags) -> bool {
         let Some(peer) = self.peers.get(node as usize) else { return true };
-        let Some(spare) = self.spares.checked_sub(1).filter(|_| self.inner.has_room()) else { return false };
         let front = self.header(node, peer, flags, 0);
-        // SAFETY: nothing is lent, and the cookie is this layer's own and free.
-        let taken = unsafe { self.inner.transmit(node, &front.0, &[], [Lent::NONE; 2], self.spare[spare]) };
+        self.send_own(node, &front.0, &[])
+    }
+
+    /// Sends a frame of this layer's own. False without room.
+    fn send_own(&mut self, node: u32, front: &[u8], data: &'static [u8]) -> bool {
+        let Some(spare) = self.spares.checked_sub(1).filter(|_| self.inner.has_room()) else { return false };
+        let lent = [Lent::new(data), Lent::NONE];
+        // SAFETY: what is lent never changes, and the cookie is this layer's own and free.
+        let taken = unsafe { self.inner.transmit(node, front, &[], lent, self.spare[spare]) };
         if taken {
             self.spares = spare;
         }
@@ -354,12 +360,8 @@ impl<A: Adapter, P: Platform> Frames for Lossless<A, P> {
             // There is room for all.
             let _ = self.done.push_back(done);
         }
-        let Some(spare) = self.spares.checked_sub(1).filter(|_| self.inner.has_room()) else { return false };
-        let lent = [Lent::new(data), Lent::NONE];
-        // SAFETY: what is lent never changes, and the cookie is this layer's own and free.
-        let taken = unsafe { self.inner.transmit(node, &bare::front(word), &[], lent, self.spare[spare]) };
+        let taken = self.send_own(node, &bare::front(word), data);
         if taken {
-            self.spares = spare;
             self.inner.flush();
         }
         taken

@@ -59,13 +59,18 @@ fn none(complaints: impl IntoIterator<Item = String>) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
+/// Whether names are made of it.
+fn is_letter(it: char) -> bool {
+    it.is_alphanumeric() || it == '_'
+}
+
 fn is_word(word: &str) -> bool {
-    !word.is_empty() && word.chars().all(|it| it.is_alphanumeric() || it == '_')
+    !word.is_empty() && word.chars().all(is_letter)
 }
 
 /// The words of a text.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|it: char| !(it.is_alphanumeric() || it == '_')).filter(|word| !word.is_empty())
+    text.split(|it| !is_letter(it)).filter(|word| !word.is_empty())
 }
 
 /// Whether what stands in backticks is a path, and no other thing with a stroke in it.
@@ -293,14 +298,10 @@ fn x3_b8_the_guide_has_every_step_of_the_suite() {
 
 /// Methods of a trait, in the source that defines it.
 fn methods(source: &str, name: &str) -> Option<usize> {
-    let rest = source.split(&format!("trait {name}")).nth(1).filter(|rest| !rest.starts_with(is_name))?;
+    let rest = source.split(&format!("trait {name}")).nth(1).filter(|rest| !rest.starts_with(is_letter))?;
     let body = rest.split("\n}\n").next()?;
     let is_method = |line: &&str| line.starts_with("    fn ") || line.starts_with("    unsafe fn ");
     Some(body.lines().filter(is_method).count())
-}
-
-fn is_name(letter: char) -> bool {
-    letter.is_alphanumeric() || letter == '_'
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! What is shown of `virt` elsewhere, on each board with controllers of its own: nodes that wait, die, hang, are interrupted, held and
 //! asked (SPEC B-6, N-8, R-2, X-2).
 
-use crate::liveness::{Debugger, expect_death, expect_suspect};
-use std::path::Path;
+use crate::liveness::{expect_death, expect_suspect, held};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -55,9 +54,6 @@ fn b6_x2_a_hung_run_of_each_board_is_stopped_at_the_deadline_and_by_ctrl_c_with_
         let logs = tempfile::tempdir().unwrap();
         let (flag, folder) = (Arc::clone(&interrupt), logs.path().to_owned());
         let user = std::thread::spawn(move || {
-            while !folder.join("commands.txt").exists() {
-                std::thread::sleep(Duration::from_millis(100));
-            }
             let is_up = |node: usize| {
                 let log =
                     std::fs::read_to_string(folder.join(format!("node-{node}.log"))).unwrap_or_default();
@@ -104,29 +100,12 @@ fn b6_r2_a_kernel_of_each_board_answers_while_it_computes_and_is_suspected_when_
     }
 }
 
-/// Node 1 of two is held for so long by a debugger, when it has gone for a second.
-fn held(board: Board, logs: &Path, length: Duration) {
-    let run = Run::new("alive").board(board).torus("2").args(["--seconds", "3"]).timeout(DEADLINE);
-    let (run, folder) = (run.logs(logs).gdb(1), logs.to_owned());
-    let debugger = std::thread::spawn(move || {
-        let mut debugger = Debugger::attach(&folder);
-        debugger.go_on();
-        std::thread::sleep(Duration::from_secs(1));
-        debugger.interrupt();
-        std::thread::sleep(length);
-        debugger.go_on();
-        debugger
-    });
-    let outcome = run.run().unwrap();
-    debugger.join().unwrap();
-    expect_clean(&outcome);
-}
-
 #[test]
 fn b6_r2_a_node_of_each_board_that_a_debugger_holds_does_not_end_the_run() {
     for (board, _) in BOARDS {
-        let logs = tempfile::tempdir().unwrap();
-        held(board, logs.path(), Duration::from_secs(if long() { 45 } else { 4 }));
+        let run = Run::new("alive").board(board).torus("2").args(["--seconds", "3"]).timeout(DEADLINE);
+        let length = Duration::from_secs(if long() { 45 } else { 4 });
+        expect_clean(&held(run, Duration::from_secs(1), length));
     }
 }
 

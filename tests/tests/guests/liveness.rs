@@ -39,11 +39,11 @@ pub fn expect_death(outcome: &Outcome, dead: usize) {
 }
 
 /// A debugger's line to an emulator: packets of the remote protocol, without looking at the answers.
-pub struct Debugger(TcpStream);
+struct Debugger(TcpStream);
 
 impl Debugger {
     /// To the one node of the run that waits for one, by the command that the run notes in `logs`.
-    pub fn attach(logs: &Path) -> Self {
+    fn attach(logs: &Path) -> Self {
         loop {
             let commands = std::fs::read_to_string(logs.join("commands.txt")).unwrap_or_default();
             let port =
@@ -56,13 +56,13 @@ impl Debugger {
         }
     }
 
-    pub fn go_on(&mut self) {
+    fn go_on(&mut self) {
         // It acknowledges whatever was said.
         self.0.write_all(b"+$c#63").unwrap();
     }
 
     /// Stops the node, and waits until it stands.
-    pub fn interrupt(&mut self) {
+    fn interrupt(&mut self) {
         self.0.write_all(&[3]).unwrap();
         let (mut said, mut bytes) = (Vec::new(), [0; 256]);
         while !said.windows(2).any(|two| two == b"$T") {
@@ -71,6 +71,24 @@ impl Debugger {
             said.extend_from_slice(&bytes[..length]);
         }
     }
+}
+
+/// What came of `run`, whose node 1 a debugger held for `length`, when that had gone for so long.
+pub fn held(run: Run, after: Duration, length: Duration) -> Outcome {
+    let logs = tempfile::tempdir().unwrap();
+    let folder = logs.path().to_owned();
+    let debugger = std::thread::spawn(move || {
+        let mut debugger = Debugger::attach(&folder);
+        debugger.go_on();
+        std::thread::sleep(after);
+        debugger.interrupt();
+        std::thread::sleep(length);
+        debugger.go_on();
+        debugger
+    });
+    let outcome = run.logs(logs.path()).gdb(1).run().unwrap();
+    debugger.join().unwrap();
+    outcome
 }
 
 /// Node `suspect`, and nobody else, was suspected.
@@ -178,23 +196,9 @@ on_both_architectures! {
     }
 
     fn r2_a_node_held_in_a_debugger_does_not_end_the_run(arch) {
-        let logs = tempfile::tempdir().unwrap();
-        let (folder, length) = (logs.path().to_owned(), Duration::from_secs(seconds(14, 45)));
         let run = Run::new("alive").arch(arch).torus("2").harts(1).args(["--seconds", "5"]).timeout(DEADLINE);
-        let run = run.logs(&folder).gdb(1);
-        let debugger = std::thread::spawn(move || {
-            let mut debugger = Debugger::attach(&folder);
-            debugger.go_on();
-            // Wherever it is by then, the other one waits for it.
-            std::thread::sleep(Duration::from_secs(3));
-            debugger.interrupt();
-            std::thread::sleep(length);
-            debugger.go_on();
-            debugger
-        });
-        let outcome = run.run().unwrap();
-        debugger.join().unwrap();
-        expect_clean(&outcome);
+        // Wherever it is by then, the other one waits for it.
+        expect_clean(&held(run, Duration::from_secs(3), Duration::from_secs(seconds(14, 45))));
     }
 
     fn r2_a_node_that_was_paused_goes_on_as_if_nothing_was(arch) {

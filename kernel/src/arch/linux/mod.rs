@@ -16,14 +16,12 @@ pub(crate) use interrupt::{set_timer, wait_for_interrupt};
 use crate::devicetree::Machine;
 use core::sync::atomic::{Ordering, fence};
 use drivers::console::Console;
-use rustix::time::{ClockId, clock_gettime};
+use drivers::linux::{NS_PER_S, now_ns};
 
 /// Where a frame holds the outer frame's address and its return address, from its own address.
 pub(crate) const FRAME: isize = 0;
 /// See [`FRAME`].
 pub(crate) const RETURN: isize = 8;
-
-const NS_PER_S: u64 = 1_000_000_000;
 
 /// What `boot` calls this hart.
 #[inline(always)]
@@ -34,8 +32,7 @@ pub(super) fn boot_number() -> usize {
 /// The host's monotonic clock, in ns.
 #[inline]
 pub(crate) fn counter() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64
+    now_ns()
 }
 
 /// Its rate.
