@@ -42,6 +42,8 @@ const GIVE_UP_NS: u64 = 20_000_000_000;
 /// So long is waited for the first frame, and so often.
 const FIRST_NS: u64 = 1_000_000_000;
 const TRIES: u32 = 20;
+/// So often is said that there will be no more frames, if nobody answers.
+const END_TRIES: u32 = 4;
 /// For what is owed to leave a node before it lets messages be.
 const SETTLE_NS: u64 = 10_000_000;
 
@@ -263,21 +265,40 @@ impl Frames<'_> {
     fn ask(&mut self, word: u64, size: usize) -> Result<u64, JobError> {
         let start = self.task.now_ns();
         loop {
-            send_frame(&mut self.bare, self.node, word, &self.data[..size]);
-            let until = self.task.now_ns() + LOST_NS;
-            while self.task.now_ns() < until {
-                match self.bare.receive() {
-                    Some((_, got, _)) if got >> COUNT_BITS == word >> COUNT_BITS => {
-                        return Ok(got & ((1 << COUNT_BITS) - 1));
-                    }
-                    // An answer of before, which was thought lost.
-                    Some(_) => self.late += 1,
-                    None => self.bare.wait(until),
-                }
+            if let Some(count) = self.try_to_ask(word, size) {
+                return Ok(count);
             }
-            self.again += 1;
             if self.task.now_ns() - start > GIVE_UP_NS {
                 return Err(JobError::Other("the other node does not answer bare frames"));
+            }
+        }
+    }
+
+    /// Sends a frame. Returns what is counted by its answer, if one comes in time.
+    fn try_to_ask(&mut self, word: u64, size: usize) -> Option<u64> {
+        send_frame(&mut self.bare, self.node, word, &self.data[..size]);
+        let until = self.task.now_ns() + LOST_NS;
+        while self.task.now_ns() < until {
+            match self.bare.receive() {
+                Some((_, got, _)) if got >> COUNT_BITS == word >> COUNT_BITS => {
+                    return Some(got & ((1 << COUNT_BITS) - 1));
+                }
+                // An answer of before, which was thought lost.
+                Some(_) => self.late += 1,
+                None => self.bare.wait(until),
+            }
+        }
+        self.again += 1;
+        None
+    }
+
+    /// Says that this was all. Whoever has answered that listens no more: silence may mean that its answer was lost,
+    /// and then nothing is left to ask for.
+    fn end(&mut self) {
+        let end = self.next(END);
+        for _ in 0..END_TRIES {
+            if self.try_to_ask(end, 0).is_some() {
+                return;
             }
         }
     }
@@ -372,8 +393,7 @@ impl Bench {
             let (came, ns) = frames.burst(size, BURST)?;
             print_row("bare frames, 1 hop", size, half_ns, came * 1_000_000_000 / ns.max(1));
         }
-        let end = frames.next(END);
-        frames.ask(end, 0)?;
+        frames.end();
         // A card without buffers may lose what comes in, and a burst is of more frames than a card has buffers.
         let lost = frames.again.saturating_sub(frames.late);
         if frames.again > 0 {
