@@ -140,13 +140,37 @@ pub fn without_adapter(task: &'static Task, count: Count) -> Result<(), JobError
 pub fn with_adapter(task: &'static Task, count: Count) -> Result<(), JobError> {
     let mut near = Contexts::new(task, count, "near", true)?;
     let mut far = Contexts::new(task, count, "far", false)?;
-    let engine = task.unit().open(ENGINE_CLIENT, task.local(), 0, drivers::Sharing::Exclusive);
-    let mut engine = engine.map_err(|_| JobError::Other("no port is left to run the engine with"))?;
+    let mut engine = engine(task)?;
     quiet_rows(task, &mut near)?;
     one_sided::near_rows(task, &mut near)?;
     torus_rows(task, &mut far, &mut engine)?;
     one_sided::far_rows(task, &mut far)?;
-    noise("fixed-loop-noise", || {
+    fixed_loop("fixed-loop-noise", count)
+}
+
+/// The rows in which an adapter has a part, of a node whose adapter is a GEM.
+pub fn with_gem(task: &'static Task, count: Count) -> Result<(), JobError> {
+    let mut far = Contexts::new(task, count, "far", false)?;
+    let mut engine = engine(task)?;
+    slow_row("gem-send-immediate-8-kick", || send_and_kick(&mut far, &mut engine))?;
+    slow_row("gem-send-512", || {
+        far.rest()?;
+        far.send_eager(far.to_first, By::Call)
+    })?;
+    slow_row("gem-receive-torus", || receive(task, &mut far, &mut engine, false))?;
+    one_sided::put_row("gem-put-8", task, &mut far)?;
+    fixed_loop("gem-fixed-loop-noise", count)
+}
+
+/// A port that only runs the engine.
+fn engine(task: &'static Task) -> Result<Port, JobError> {
+    let engine = task.unit().open(ENGINE_CLIENT, task.local(), 0, drivers::Sharing::Exclusive);
+    engine.map_err(|_| JobError::Other("no port is left to run the engine with"))
+}
+
+/// By how much repeats of a loop without a message differ.
+fn fixed_loop(name: &str, count: Count) -> Result<(), JobError> {
+    noise(name, || {
         let from = count.now();
         black_box(wait(TURNS));
         count.between((from, count.now()))
@@ -184,13 +208,7 @@ fn torus_rows(task: &Task, far: &mut Contexts, engine: &mut Port) -> Result<(), 
     let target = far.to_first;
     slow_row("send-immediate-8", || far.send_and_settle(By::Call))?;
     slow_row("send-immediate-8-factory", || far.send_and_settle(By::Factory))?;
-    slow_row("send-immediate-8-kick", || {
-        far.rest()?;
-        let number = far.arrivals.number();
-        let readings = send_and_drive(far.count, &mut far.first, target, engine)?;
-        far.settle(number + 1);
-        Ok(far.count.between(readings))
-    })?;
+    slow_row("send-immediate-8-kick", || send_and_kick(far, engine))?;
     slow_row("send-512", || {
         far.rest()?;
         far.send_eager(target, By::Call)
@@ -201,6 +219,15 @@ fn torus_rows(task: &Task, far: &mut Contexts, engine: &mut Port) -> Result<(), 
     })?;
     slow_row("receive-torus", || receive(task, far, engine, false))?;
     slow_row("receive-torus-fifo", || receive(task, far, engine, true))
+}
+
+/// `send_immediate` of 8 bytes to itself by the torus, from rest, and the engine's pass that gives it to the device.
+fn send_and_kick(far: &mut Contexts, engine: &mut Port) -> Result<u32, JobError> {
+    far.rest()?;
+    let (number, target) = (far.arrivals.number(), far.to_first);
+    let readings = send_and_drive(far.count, &mut far.first, target, engine)?;
+    far.settle(number + 1);
+    Ok(far.count.between(readings))
 }
 
 /// The reception of one 8-byte message from the network, from the reception FIFO or from the virtqueue. The engine

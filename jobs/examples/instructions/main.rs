@@ -5,6 +5,7 @@
 //! | argument | guest |
 //! |---|---|
 //! | `alone` | one task on one hart, with an adapter whose packets come back by the network's loop-back |
+//! | `gem` | as `alone`, on a board whose adapter is a Cadence GEM |
 //! | `bare` | one task on one hart, no adapter |
 //! | `pair` | two tasks on two harts of one node |
 //! | `team` | one task on one hart with eight contexts, no adapter |
@@ -43,6 +44,7 @@
 //! | `mpi-matched-receive-8-shared-memory` | call of `test` of a receive whose message lies in the ring | its return with the status |
 //! | `mpi-test-empty` | call of `test` of a receive without a message | its return with none |
 //! | `mpi-1-mib-shared-memory` | call of `irecv`, then of `isend`, of 1 MiB between two memories of the task | the return of `wait_all` of both: what both sides take together |
+//! | `gem-*` | as without, the adapter being a GEM: to the register that has it read its ring, from the ring where it left the packet | |
 //! | `fixed-loop-noise` | most less least of a fixed loop's count, over many runs without a message (SPEC N-9) | |
 //!
 //! # What the instructions are for
@@ -79,6 +81,9 @@
 //!   was sent 66, 77; the frame from the card, its addresses 114, 136; the link header 126, 156, the checksum 36, 130; order,
 //!   window, acknowledgement 247, 288; to the reception FIFO 154, 174; looks for more, acknowledgements that are due, and
 //!   the rest 93, 100; from the FIFO to the handler 183, 222.
+//! - `gem-send-immediate-8-kick` (1437, 2671), `gem-receive-torus` (1378, 2559): a frame is as many descriptors as it has pieces,
+//!   and every round looks at the rings themselves. The rest of riscv64's is its board's: cores without carry-less multiply, so
+//!   checksums are by table, and without a clock that can be read, so each reading is a call of the firmware.
 //! - `put-8-shared-memory` (110, 121): is it the last target of the node 4; is it a word, aligned, in one piece on both sides,
 //!   for one callback 17; does the handle reach so far 8; room for its end 9; the region's place 9, its looker counted and let
 //!   go 8, its generation, owner, rights and kind 13; the word's place 9; the store 1; what is to be told 20; work is noted 3.
@@ -162,13 +167,14 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let count = Count::new(task)?;
     match task.arguments().plain().next() {
         Some("alone") => alone::with_adapter(task, count),
+        Some("gem") => alone::with_gem(task, count),
         Some("bare") => alone::without_adapter(task, count),
         Some("pair") => pair::rows(task, count),
         Some("team") => collective::rows(task, count),
         Some("mpi") => messages::rows(task, count),
-        Some(word) => Err(JobError::Argument(word, "is none of: alone, bare, pair, team, mpi")),
+        Some(word) => Err(JobError::Argument(word, "is none of: alone, gem, bare, pair, team, mpi")),
         None => Err(JobError::Other(
-            "which rows? alone, bare, pair, team or mpi; `cargo xtask bench instructions` runs all",
+            "which rows? alone, gem, bare, pair, team or mpi; `cargo xtask bench instructions` runs all",
         )),
     }
 }

@@ -63,6 +63,15 @@ pub fn far_rows(task: &Task, far: &mut Contexts) -> Result<(), JobError> {
     })
 }
 
+/// A put of a word of the second context's, over the network.
+pub fn put_row(name: &str, task: &Task, far: &mut Contexts) -> Result<(), JobError> {
+    let region = region(task, far)?;
+    slow_row(name, || {
+        far.rest()?;
+        far.put(region, By::Call)
+    })
+}
+
 /// A word that the second context lets others write and update.
 fn region(task: &Task, contexts: &mut Contexts) -> Result<RegionHandle, JobError> {
     let memory = task.memory().buffer(size_of::<u64>())?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::arch::Arch;
+use crate::board::Board;
 use crate::firmware::{self, Request};
 use crate::jobs::INSTRUCTIONS;
 use crate::personality::Mode;
@@ -43,14 +44,35 @@ impl Count {
     }
 }
 
-/// The guests of one architecture: the job's argument, harts, most contexts of a client, whether there is an adapter.
-const GUESTS: [(&str, u8, u8, bool); 5] = [
-    ("alone", 1, 4, true),
-    ("pair", 2, 4, true),
-    ("bare", 1, 4, false),
-    ("team", 1, 8, false),
-    ("mpi", 1, 4, false),
-];
+/// A guest of one architecture.
+struct Counted {
+    /// The job's argument.
+    rows: &'static str,
+    board: Board,
+    harts: u8,
+    mode: Mode,
+    /// Most contexts of a client.
+    contexts: u8,
+    adapter: bool,
+}
+
+const fn counted(rows: &'static str, contexts: u8, adapter: bool) -> Counted {
+    Counted { rows, board: Board::Virt, harts: 1, mode: Mode::Smp, contexts, adapter }
+}
+
+/// The guests of one architecture.
+fn guests(arch: Arch) -> [Counted; 6] {
+    // A board with a GEM, and the least harts that it has.
+    let (board, harts) = if arch == Arch::Riscv64 { (Board::SifiveU, 1) } else { (Board::Versal, 2) };
+    [
+        counted("alone", 4, true),
+        Counted { harts: 2, mode: Mode::Vn, ..counted("pair", 4, true) },
+        counted("bare", 4, false),
+        counted("team", 8, false),
+        counted("mpi", 4, false),
+        Counted { board, harts, ..counted("gem", 4, true) },
+    ]
+}
 
 /// Counts everything on one architecture, in the order of the rows.
 ///
@@ -59,12 +81,11 @@ const GUESTS: [(&str, u8, u8, bool); 5] = [
 pub fn measure(arch: Arch, voice: &Voice) -> Result<Vec<Count>> {
     let image = firmware::build(&Request { arch, job: INSTRUCTIONS.into(), together: false }, voice)?;
     let mut counts: Vec<Count> = Vec::new();
-    for (rows, harts, contexts, adapter) in GUESTS {
+    for Counted { rows, board, harts, mode, contexts, adapter } in guests(arch) {
         voice.busy(&format!("counting on {arch}: {rows}"));
-        let mode = if harts > 1 { Mode::Vn } else { Mode::Smp };
-        let run =
-            Run::new(INSTRUCTIONS).arch(arch).image(&image).torus("1").harts(harts).mode(mode).args([rows]);
-        let outcome = run.contexts(contexts).icount(true).adapter(adapter).timeout(DEADLINE).run()?;
+        let run = Run::new(INSTRUCTIONS).board(board).arch(arch).image(&image).torus("1");
+        let run = run.harts(harts).mode(mode).args([rows]).contexts(contexts);
+        let outcome = run.icount(true).adapter(adapter).timeout(DEADLINE).run()?;
         voice.idle();
         if !outcome.success() {
             bail!("counting on {arch} failed ({rows})\n{}", outcome.explain());
