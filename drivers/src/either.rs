@@ -3,7 +3,7 @@
 //! A third kind makes it `Either<A, Either<B, C>>`. No call is virtual: each method looks which kind it is, and goes on in
 //! code that was compiled for that kind. As a card this look comes with each call; the collective network pays it.
 
-use crate::nic::{Acknowledge, Lent, Nic, Watch};
+use crate::nic::{Acknowledge, Lent, Nic, Told, Watch};
 
 /// One of two.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +31,12 @@ impl<A: Acknowledge, B: Acknowledge> Acknowledge for Either<A, B> {
         each!(self, interrupt => interrupt.acknowledge());
     }
 
-    fn serve(&self) -> bool {
+    fn serve(&self) -> Told {
         each!(self, interrupt => interrupt.serve())
+    }
+
+    fn link_is_up(&self, was: bool) -> bool {
+        each!(self, interrupt => interrupt.link_is_up(was))
     }
 }
 

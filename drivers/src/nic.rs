@@ -54,14 +54,31 @@ pub unsafe trait Hal: Send + Sync + 'static {
     fn invalidate(_bytes: &mut [u8]) {}
 }
 
+/// What a device interrupted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// Nothing but frames that came in or were sent.
+    Frames,
+    /// What it says of itself has changed: its link, it may be.
+    Changed,
+    /// It cannot go on until it is reset.
+    Broken,
+}
+
 /// Acknowledges a card's interrupts; any hart may, at any time.
 pub trait Acknowledge: Copy + Send + Sync + 'static {
     /// Makes the device take its interrupt line back that says that frames came in or were sent.
     fn acknowledge(&self);
 
-    /// Takes note of all that the device interrupts for. False if the device cannot go on until it is reset.
-    fn serve(&self) -> bool {
+    /// Takes note of all that the device interrupts for.
+    fn serve(&self) -> Told {
         self.acknowledge();
+        Told::Frames
+    }
+
+    /// Whether the link is up, as the device says now. To be asked by one hart at a time, with what it `was` the last time: a
+    /// card whose link comes up again is set to what both sides have agreed on.
+    fn link_is_up(&self, _was: bool) -> bool {
         true
     }
 }

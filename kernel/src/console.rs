@@ -3,7 +3,7 @@
 //! A frame is a kind, the hart, a payload without zero bytes, and a zero byte. A frame leaves whole: under a
 //! short lock, or, for a report, when every other hart has been told to stop.
 
-use crate::{arch, board};
+use crate::{arch, board, links};
 use core::fmt::{self, Write};
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -75,10 +75,10 @@ pub fn lock() -> Line {
     }
 }
 
-/// The service node waits for an answer.
+/// The service node waits for an answer, or is to have one unasked, as something has changed.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Answers the service node: now, or, if the line is in use, maybe by what this very hart was doing, when it is given back.
+/// Answers the service node, with the state of the links: now, or, if the line is in use, maybe by what this very hart was doing, when it is given back.
 pub fn answer() {
     ASKED.store(true, Ordering::Relaxed);
     give_answer();
@@ -94,7 +94,8 @@ fn give_answer() {
         }
         let Some(mut line) = LINE.try_lock() else { return };
         if let Some(console) = line.as_mut().filter(|_| ASKED.swap(false, Ordering::Relaxed)) {
-            send(console, FrameKind::Status, b"alive");
+            let text = Text::new(format_args!("alive down={} lost={}", links::down(), links::lost()));
+            send(console, FrameKind::Status, text.as_bytes());
         } else {
             return;
         }

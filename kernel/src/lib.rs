@@ -11,6 +11,7 @@
 //! | [`devicetree`] | what the device tree says of the machine, and of where its harts are |
 //! | `arch`, `board` | what harts of an instruction set can do; what lies around them; all of the kernel's `unsafe` |
 //! | `console`, `log`, `report`, `status` | frames to the host; log frames; the report of a panic or fault; the end of the node |
+//! | `links` | network cards whose link goes down |
 //! | `question` | the answer to the service node's question whether this node lives |
 //! | `clock`, `instructions`, `wakeup` | time; retired instructions; sleep and wake-up of harts |
 //! | `hardware` | the drivers on this node's hardware |
@@ -75,6 +76,8 @@ mod instructions;
 pub mod job;
 #[cfg(any(target_os = "none", hosted))]
 mod joint;
+#[cfg(any(target_os = "none", hosted))]
+mod links;
 #[cfg(any(target_os = "none", hosted))]
 mod log;
 #[cfg(any(target_os = "none", hosted))]

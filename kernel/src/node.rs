@@ -10,7 +10,7 @@ use crate::paging::PAGE;
 use crate::personality::{Division, Personality};
 use crate::status::Exit;
 use crate::task::Task;
-use crate::{arch, board, clock, console, heap, job, log, question, report, status, wakeup};
+use crate::{arch, board, clock, console, heap, job, links, log, question, report, status, wakeup};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use boot::HARTS;
@@ -216,7 +216,7 @@ impl Cards {
             report::refused(Exit::Machine, format_args!("the network card's interrupt: {error}"));
         }
         let adapter = make(card).unwrap_or_else(|error| unusable(error));
-        wakeup::add_card(interrupt);
+        links::add(interrupt);
         defmt::debug!("network card with interrupt {=u32}", line.number);
         Some(adapter)
     }

@@ -9,7 +9,7 @@
 //! the same instructions each time (SPEC N-8, N-9).
 
 use crate::devicetree::Machine;
-use crate::{arch, board, console};
+use crate::{arch, board, console, links};
 
 /// Lets the service node ask. Returns whether it can.
 pub(crate) fn start(machine: &Machine) -> bool {
@@ -39,6 +39,7 @@ pub(crate) fn asked(complete: impl FnOnce()) {
     complete();
     board::route_line(if is_last { 0 } else { next });
     if is_last {
+        links::look();
         console::answer();
     } else {
         // The line interrupts anew, as the byte is still there.

@@ -4,6 +4,7 @@ use crate::board;
 use crate::console::{self, Ending, FrameKind, Text};
 use crate::heap;
 use crate::job_error::JobError;
+use crate::links;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::console::Console;
@@ -34,7 +35,9 @@ pub fn exit_code(status: i32) -> u8 {
 pub fn finish(console: Option<Console>, code: u8, counters: impl fmt::Display) -> ! {
     if let Some(mut console) = console {
         let allocations = heap::allocations_since_start();
-        let text = Text::new(format_args!("end status={code} {counters}allocations={allocations}"));
+        let lost = links::lost();
+        let text =
+            Text::new(format_args!("end status={code} {counters}allocations={allocations} lost={lost}"));
         console::send(&mut console, FrameKind::Status, text.as_bytes());
         console.flush();
     }

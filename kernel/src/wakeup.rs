@@ -10,24 +10,14 @@ use crate::board::{self, Claim};
 use crate::idle::Idle;
 use crate::interrupt_routing::{Reroute, Routing};
 use crate::status::Exit;
-use crate::{clock, question, report};
-use drivers::nic::Acknowledge as _;
-use spin::{Mutex, Once};
+use crate::{clock, console, links, question, report};
+use drivers::nic::Told;
+use spin::Mutex;
 
 /// When each hart was idle.
 static IDLE: Idle<{ boot::HARTS }> = Idle::new();
 
 static ROUTING: Mutex<Routing> = Mutex::new(Routing::new());
-
-/// The node's network cards.
-static CARDS: [Once<board::CardInterrupt>; board::ADAPTERS] = [const { Once::new() }; board::ADAPTERS];
-
-/// Has a network card's interrupts acknowledged, whoever claims them and whatever for.
-pub(crate) fn add_card(interrupt: board::CardInterrupt) {
-    if let Some(free) = CARDS.iter().find(|card| !card.is_completed()) {
-        free.call_once(|| interrupt);
-    }
-}
 
 /// Changes the routing and the controller together.
 fn reroute(change: impl FnOnce(&mut Routing) -> Option<Reroute>) {
@@ -57,12 +47,23 @@ pub(crate) fn sleeps(hart: usize) -> u32 {
 fn claim_all(mut acknowledge: impl FnMut()) {
     while let Some(claim) = board::claim() {
         if matches!(claim, Claim::Adapter(_)) {
-            if !CARDS.iter().filter_map(Once::get).all(board::CardInterrupt::serve) {
-                report::broken(Exit::Machine, "a network card has broken down: it wants to be reset");
+            match links::serve() {
+                Told::Frames => {}
+                Told::Changed => tell_if(links::look()),
+                Told::Broken => {
+                    report::broken(Exit::Machine, "a network card has broken down: it wants to be reset")
+                }
             }
             acknowledge();
         }
         complete(claim);
+    }
+}
+
+/// Tells the service node, if a link has `changed`.
+fn tell_if(changed: bool) {
+    if changed {
+        console::answer();
     }
 }
 
@@ -97,6 +98,7 @@ pub(crate) fn wait(deadline_ns: Option<u64>, acknowledge: impl FnMut()) {
         if let Some(deadline) = deadline_ns {
             arch::set_timer(Some(clock::counter_at(deadline)));
         }
+        tell_if(links::look_again(clock::now_ns()));
         sleep(hart);
         if deadline_ns.is_some() {
             arch::set_timer(None);

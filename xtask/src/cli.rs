@@ -202,6 +202,12 @@ struct Nodes {
     /// Have a node stand still from a time on, for a while, as in node=3@2s+5s (may be given several times)
     #[arg(long, value_name = "node=NODE@TIME+TIME")]
     pause: Vec<String>,
+    /// Have the link of a node's torus card go down, for a while as in node=3@2s+5s, or for ever as in node=3@2s (may be
+    /// given several times)
+    ///
+    /// The node sees that, as it would a cable that was pulled. --link-down is a link between two routers.
+    #[arg(long, value_name = "node=NODE@TIME[+TIME]")]
+    unplug: Vec<String>,
     /// Lose all packets on a link for a while, as in 0:+x@1s..3s (may be given several times)
     ///
     /// Those that leave node 0 in direction +x, from 1 s to 3 s after all have joined; for ever with 0:+x@1s..
@@ -493,6 +499,7 @@ impl Nodes {
         run = self.cut.into_iter().fold(run, Run::cut);
         run = run.silence(Duration::from_secs(self.silence));
         run = self.pause.into_iter().fold(run, Run::pause);
+        run = self.unplug.into_iter().fold(run, Run::unplug);
         run = self.link_down.into_iter().fold(run, Run::link_down);
         self.logs.into_iter().fold(run, Run::logs)
     }

@@ -23,6 +23,9 @@ pub const ADAPTER_MTU: u32 = 4096 + 32 + 24;
 /// The same for a node's adapter on the tree: 4096 behind the packet's header of 24.
 pub const TREE_MTU: u32 = 4096 + 24;
 
+/// The emulator's name of a node's connection to the torus.
+pub const TORUS: &str = "torus";
+
 /// A node whose instructions are counted gets packets at multiples of this much of its own time only, so that the
 /// host's speed does not tell between which instructions one comes.
 pub const ICOUNT_PACE: Duration = Duration::from_millis(2);
@@ -158,7 +161,7 @@ pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
         }
     };
     if machine.adapter {
-        card("torus", &place.torus, 0, ADAPTER_MTU, "02:50");
+        card(TORUS, &place.torus, 0, ADAPTER_MTU, "02:50");
     }
     if let Some(tree) = place.tree.as_ref().filter(|_| machine.adapter) {
         card("tree", tree, 1, TREE_MTU, "02:54");

@@ -67,6 +67,11 @@ impl Control {
         self.ask("stop", json!({})).map(drop)
     }
 
+    /// Has the link of the network card that is joined to `netdev` go up or down.
+    pub fn set_link(&mut self, netdev: &str, up: bool) -> Result<()> {
+        self.ask("set_link", json!({ "name": netdev, "up": up })).map(drop)
+    }
+
     /// Reads `length` bytes of the guest's physical memory; `scratch` is a file to pass them through.
     pub fn memory(&mut self, address: u64, length: usize, scratch: &Path) -> Result<Vec<u8>> {
         let file = scratch.display().to_string();

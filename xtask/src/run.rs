@@ -24,7 +24,7 @@ pub use outcome::{Ending, NodeOutcome, Outcome};
 pub use settings::Run;
 
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -85,8 +85,7 @@ impl Run {
         let fabric = Fabric::start(config).context("cannot start the fabric")?;
 
         let begun = Instant::now();
-        let (nodes, consoles, controls) =
-            self.start(shape, topology, &machine, &folder, &fabric, sockets.path())?;
+        let (nodes, consoles) = self.start(shape, topology, &machine, &folder, &fabric, sockets.path())?;
         self.voice.busy(&format!("booting {} nodes", nodes.len()));
         let watch = Watch {
             nodes,
@@ -114,7 +113,6 @@ impl Run {
             self.voice.busy("asking all nodes for their state");
             let dump = dump_all(
                 &mut nodes,
-                &controls,
                 firmware.as_ref(),
                 &fabric,
                 &folder,
@@ -179,6 +177,11 @@ impl Run {
         }
         if !board.is_emulated() && (!self.gdb.is_empty() || !self.options.is_empty() || self.icount) {
             bail!("nodes of board {board} are not emulated: nothing can be told an emulator");
+        }
+        if !board.is_emulated() && self.harm_words.iter().any(|(_, harm)| matches!(harm, Harm::Unplug(_))) {
+            bail!(
+                "nodes of board {board} have streams, without a link that could be down: --cut closes them"
+            );
         }
         if self.agent && harts < 2 {
             bail!("an agent core takes a hart of its own: at least 2 harts per node are needed");
@@ -267,7 +270,7 @@ impl Run {
         folder: &Folder,
         fabric: &FabricHandle,
         sockets: &Path,
-    ) -> Result<(Vec<Watched>, Vec<std::process::ChildStdout>, Vec<PathBuf>)> {
+    ) -> Result<(Vec<Watched>, Vec<std::process::ChildStdout>)> {
         let arguments = arguments(&self.arguments)?;
         let personality = Personality {
             mode: self.mode.into(),
@@ -284,7 +287,7 @@ impl Run {
             arguments: &arguments,
             ..Personality::new(0, shape)
         };
-        let (mut nodes, mut consoles, mut controls) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut nodes, mut consoles) = (Vec::new(), Vec::new());
         let mut commands = String::new();
         for rank in 0..shape.nodes() {
             let bootargs = Personality { node: rank, ..personality }.to_string();
@@ -321,12 +324,11 @@ impl Run {
                 };
                 self.voice.say(&format!("node {rank} waits for: {said}"));
             }
-            nodes.push(Watched::new(rank, guest, folder)?);
+            nodes.push(Watched::new(rank, guest, place.control, folder)?);
             consoles.push(console);
-            controls.push(place.control);
         }
         folder.write("commands.txt", &commands)?;
-        Ok((nodes, consoles, controls))
+        Ok((nodes, consoles))
     }
 }
 
@@ -395,7 +397,6 @@ fn sweep(parent: &Path) {
 /// Asks all nodes how they are, those that no longer live for their last words.
 fn dump_all(
     nodes: &mut [Watched],
-    controls: &[PathBuf],
     firmware: Option<&Firmware>,
     fabric: &FabricHandle,
     folder: &Folder,
@@ -403,7 +404,7 @@ fn dump_all(
     voice: &Voice,
 ) -> String {
     let mut text = String::new();
-    for (node, control) in nodes.iter_mut().zip(controls) {
+    for node in nodes.iter_mut() {
         voice.update(format!("asking node {} for its state", node.rank()));
         let stopped = node.guest().is_stopped();
         let alive = match (node.outcome().suspected, stopped) {
@@ -419,7 +420,7 @@ fn dump_all(
             node.guest().threads().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
         } else if node.outcome().exit.is_none() {
             let scratch = folder.node(node.rank(), "memory");
-            text.push_str(&dump::node(control, &scratch, firmware.map(|firmware| &firmware.symbols)));
+            text.push_str(&dump::node(node.control(), &scratch, firmware.map(|firmware| &firmware.symbols)));
         }
         let last = node.outcome().lines.len().saturating_sub(3);
         for line in &node.outcome().lines[last..] {

@@ -2,7 +2,7 @@
 
 use super::Either;
 use crate::adapter::{Adapter as _, Lent};
-use crate::nic::{Acknowledge, Nic as _};
+use crate::nic::{Acknowledge, Nic as _, Told};
 use crate::torus::{ETHERTYPE_RELIABLE, TorusAdapter, mac};
 use crate::virtio::VirtioNet;
 use crate::virtio::fake::{FakeCard, HostHal};
@@ -52,15 +52,20 @@ impl Acknowledge for Line {
         SERVED[self.0].fetch_add(1, Ordering::Relaxed);
     }
 
-    fn serve(&self) -> bool {
-        self.0 == 0
+    fn serve(&self) -> Told {
+        [Told::Frames, Told::Broken][self.0]
+    }
+
+    fn link_is_up(&self, was: bool) -> bool {
+        (self.0 == 0) == was
     }
 }
 
 #[test]
 fn b5_interrupts_of_either_kind_are_served_by_their_own() {
     let lines: [Either<Line, Line>; 2] = [Either::First(Line(0)), Either::Second(Line(1))];
-    assert_eq!(lines.map(|line| line.serve()), [true, false]);
+    assert_eq!(lines.map(|line| line.serve()), [Told::Frames, Told::Broken]);
+    assert_eq!(lines.map(|line| line.link_is_up(true)), [true, false]);
     lines[1].acknowledge();
     assert_eq!(SERVED.each_ref().map(|served| served.load(Ordering::Relaxed)), [0, 1]);
 }

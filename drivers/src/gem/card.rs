@@ -1,6 +1,6 @@
 //! The card: its start, frames out and in, interrupts, errors (SPEC B-5, D-1, D-9).
 
-use super::phy::{self, LinkMode};
+use super::phy::{self, LinkMode, Phy};
 use super::registers::{Bus, Config, Control, Interrupts, Mmio, Received, Register, Transmitted};
 use super::rings::{DESCRIPTORS, MOST_PIECES, Receive, SHARED, Shared, Transmit, Words};
 use super::{GemError, GemFaults, GemSetup};
@@ -39,6 +39,7 @@ pub struct Gem<H, B: Bus = Mmio> {
     width: Config,
     longest: usize,
     link: LinkMode,
+    phy: Option<u8>,
     control: Control,
     enabled: Interrupts,
     /// Where a frame begins in a buffer, most bytes of one, and bytes of a buffer of which the card may write all.
@@ -81,7 +82,7 @@ impl<H: Hal, B: Bus> Gem<H, B> {
         let width = Config::from_bits_retain((one >> 25 & 7) >> 1 << 21 | 7 << 18);
         bus.write(Register::CONFIG, width.bits());
         bus.write(Register::CONTROL, Control::PHY.bits());
-        let link = phy::link(bus)?;
+        let (link, phy) = phy::link(bus)?;
         let shared = shared::<H>(setup.coherent).and_then(Shared::new).ok_or(GemError::Incoherent)?;
         for queue in (1..8).filter(|queue| six >> queue & 1 != 0) {
             let low = |words: &[AtomicU32]| H::device_address(words.as_ptr().cast()) as u32;
@@ -102,6 +103,7 @@ impl<H: Hal, B: Bus> Gem<H, B> {
             width,
             longest,
             link,
+            phy,
             control: Control::PHY,
             enabled: Interrupts::empty(),
             start: 0,
@@ -357,7 +359,7 @@ impl<H: Hal, B: Bus> Nic for Gem<H, B> {
     }
 
     fn interrupt(&self) -> Interrupt<B> {
-        Interrupt { bus: self.bus, clears_by_write: self.clears_by_write }
+        Interrupt { bus: self.bus, clears_by_write: self.clears_by_write, phy: self.phy }
     }
 
     fn faults(&self) -> u64 {
@@ -370,6 +372,8 @@ impl<H: Hal, B: Bus> Nic for Gem<H, B> {
 pub struct Interrupt<B = Mmio> {
     bus: B,
     clears_by_write: bool,
+    /// The address of its transceiver.
+    phy: Option<u8>,
 }
 
 impl<B: Bus> Acknowledge for Interrupt<B> {
@@ -378,5 +382,17 @@ impl<B: Bus> Acknowledge for Interrupt<B> {
         if self.clears_by_write && told != 0 {
             self.bus.write(Register::INTERRUPT_STATUS, told);
         }
+    }
+
+    // Nothing is known of a transceiver that does not answer.
+    fn link_is_up(&self, was: bool) -> bool {
+        let Some(address) = self.phy else { return true };
+        let phy = Phy::new(self.bus, address);
+        let up = phy.is_up().unwrap_or(true);
+        if let (true, false, Ok(mode)) = (up, was, phy.link()) {
+            let rest = Config::from_bits_retain(self.bus.read(Register::CONFIG)) - Config::MODE;
+            self.bus.write(Register::CONFIG, (rest | mode.config()).bits());
+        }
+        up
     }
 }

@@ -11,7 +11,7 @@ const IDLE_LOOKS: u32 = 1 << 16;
 /// So often the link is looked at until it is up: several seconds, at the speed of the management bus.
 const LINK_LOOKS: u32 = if cfg!(miri) { 1 << 4 } else { 1 << 16 };
 /// Addresses on the management bus.
-const ADDRESSES: u32 = 32;
+const ADDRESSES: u8 = 32;
 
 const CONTROL: u32 = 0;
 const STATUS: u32 = 1;
@@ -55,23 +55,31 @@ impl LinkMode {
     }
 }
 
-/// A transceiver on the card's management bus.
-struct Phy<B> {
+/// A transceiver on the card's management bus. One hart at a time may ask it.
+pub(super) struct Phy<B> {
     bus: B,
-    address: u32,
+    address: u8,
 }
 
 impl<B: Bus> Phy<B> {
+    /// That with this address, below [`ADDRESSES`].
+    pub(super) fn new(bus: B, address: u8) -> Self {
+        Self { bus, address }
+    }
+
     fn read(&self, register: u32) -> Result<u16, GemError> {
         self.wait()?;
-        self.bus.write(Register::PHY, 1 << 30 | 2 << 28 | self.address << 23 | register << 18 | 2 << 16);
+        self.bus.write(
+            Register::PHY,
+            1 << 30 | 2 << 28 | u32::from(self.address) << 23 | register << 18 | 2 << 16,
+        );
         self.wait()?;
         Ok(self.bus.read(Register::PHY) as u16)
     }
 
     fn write(&self, register: u32, value: u16) -> Result<(), GemError> {
         self.wait()?;
-        let what = 1 << 30 | 1 << 28 | self.address << 23 | register << 18 | 2 << 16;
+        let what = 1 << 30 | 1 << 28 | u32::from(self.address) << 23 | register << 18 | 2 << 16;
         self.bus.write(Register::PHY, what | u32::from(value));
         Ok(())
     }
@@ -97,7 +105,7 @@ impl<B: Bus> Phy<B> {
     }
 
     /// Whether the link is up, and agreed on where that is done.
-    fn is_up(&self) -> Result<bool, GemError> {
+    pub(super) fn is_up(&self) -> Result<bool, GemError> {
         // A link that was lost is told once, even if it is up again.
         self.read(STATUS)?;
         let status = self.read(STATUS)?;
@@ -106,7 +114,7 @@ impl<B: Bus> Phy<B> {
     }
 
     /// What the link is, once it is up: the best of what both sides offer.
-    fn link(&self) -> Result<LinkMode, GemError> {
+    pub(super) fn link(&self) -> Result<LinkMode, GemError> {
         let control = self.read(CONTROL)?;
         if self.read(STATUS)? & AGREED == 0 {
             let speed = match (control >> 6 & 1, control >> 13 & 1) {
@@ -134,23 +142,23 @@ impl<B: Bus> Phy<B> {
     }
 }
 
-/// Waits until the link is up, and says what it is.
+/// Waits until the link is up, and says what it is, and the transceiver's address, if there is one that can be asked.
 ///
 /// # Errors
 /// [`GemError::PhyBus`] and [`GemError::NoLink`].
-pub(super) fn link<B: Bus>(bus: B) -> Result<LinkMode, GemError> {
+pub(super) fn link<B: Bus>(bus: B) -> Result<(LinkMode, Option<u8>), GemError> {
     for address in 0..ADDRESSES {
-        let phy = Phy { bus, address };
+        let phy = Phy::new(bus, address);
         if !phy.is_there()? {
             continue;
         }
         phy.wake()?;
         for _ in 0..LINK_LOOKS {
             if phy.is_up()? {
-                return phy.link();
+                return Ok((phy.link()?, Some(address)));
             }
         }
         return Err(GemError::NoLink);
     }
-    Ok(LinkMode::FIXED)
+    Ok((LinkMode::FIXED, None))
 }

@@ -77,6 +77,8 @@ bitflags! {
         const SPEED_1000 = 1 << 10;
         /// Frames come in without their checksum.
         const STRIP_CHECKSUM = 1 << 17;
+        /// What link both sides agreed on.
+        const MODE = 1 << 0 | 1 << 1 | 1 << 10;
         const _ = !0;
     }
 

@@ -99,6 +99,32 @@ fn b5_the_link_is_the_best_that_both_sides_offer() {
 }
 
 #[test]
+fn r2_a_link_that_goes_down_is_seen_and_one_that_comes_up_again_is_what_was_agreed_on_then() {
+    let bus = FakeGem::new();
+    let interrupt = started(bus, SETUP).interrupt();
+    let mode = || {
+        let config = bus.device().registers[1];
+        (config >> 10 & 1, config & 1, config >> 1 & 1)
+    };
+    assert!(interrupt.link_is_up(true));
+    let before = bus.device().registers[1];
+    // Neither up nor agreed.
+    bus.device().phy[1] = 0x7949;
+    assert_eq!([interrupt.link_is_up(true), interrupt.link_is_up(false)], [false; 2]);
+    assert_eq!(bus.device().registers[1], before);
+    // Up again, to a peer that does 100 Mbit/s.
+    (bus.device().phy[10], bus.device().phy[1]) = (0, 0x796d);
+    assert!(interrupt.link_is_up(true));
+    assert_eq!(mode(), (1, 0, 1), "nobody saw it down");
+    assert!(interrupt.link_is_up(false));
+    assert_eq!(mode(), (0, 1, 1));
+    assert_eq!(bus.device().registers[1] & !0x403, before & !0x403);
+    // A bus that never rests says nothing.
+    bus.device().registers[2] = 0;
+    assert!(interrupt.link_is_up(true));
+}
+
+#[test]
 fn b5_a_transceiver_that_sleeps_is_woken_and_negotiates() {
     let bus = FakeGem::new();
     bus.device().phy[0] = 0x0d40;

@@ -2,7 +2,7 @@
 
 use super::fake::{FakeCard, HostHal, noted};
 use super::mmio;
-use super::{Acknowledge as _, Transport as _, VirtioError, VirtioNet};
+use super::{Acknowledge as _, Features, Told, Transport as _, VirtioError, VirtioNet};
 use crate::adapter::{Adapter as _, MOST_MTU};
 use crate::link::LINK_BYTES;
 use crate::torus::TorusAdapter;
@@ -80,19 +80,38 @@ fn r5_a_device_that_breaks_down_is_noticed_by_its_interrupt() {
     // SAFETY: as large as a register block, aligned, and never freed; nothing else uses it but by atomics.
     let device = unsafe { mmio::MmioTransport::new(NonNull::from(words).cast()) }.unwrap();
     let interrupt = device.interrupt();
-    // (what it interrupts for, its status, whether it works)
-    let cases = [(1, 15, true), (2, 15, true), (3, 15 | 64, false), (2, 15 | 64, false)];
-    let seen: Vec<bool> = cases
+    // (what it interrupts for, its status, what it tells)
+    let broken = Told::Broken;
+    let cases = [(1, 15, Told::Frames), (2, 15, Told::Changed), (3, 15 | 64, broken), (2, 15 | 64, broken)];
+    let seen: Vec<Told> = cases
         .map(|(pending, status, _)| {
             words[INTERRUPT_STATUS].store(pending, Relaxed);
             words[STATUS].store(status, Relaxed);
-            let works = interrupt.serve();
+            let told = interrupt.serve();
             assert_eq!(words[INTERRUPT_ACK].load(Relaxed), pending);
-            works
+            told
         })
         .into();
-    assert_eq!(seen, cases.map(|(_, _, works)| works));
+    assert_eq!(seen, cases.map(|(_, _, told)| told));
     // Who only wants the line back leaves the news to whoever serves the device.
     interrupt.acknowledge();
     assert_eq!(words[INTERRUPT_ACK].load(Relaxed), 1);
+}
+
+#[test]
+fn r2_a_device_that_was_agreed_to_tell_of_its_link_is_asked_and_others_are_up() {
+    // Bytes 4 to 7 of the configuration: the status is the upper two.
+    const STATUS: usize = 0x104 / 4;
+    let words = registers();
+    let told = |features: Features| {
+        // SAFETY: as above.
+        let mut device = unsafe { mmio::MmioTransport::new(NonNull::from(words).cast()) }.unwrap();
+        device.accept(features);
+        [0, 1 << 16].map(|status| {
+            words[STATUS].store(status, Relaxed);
+            device.interrupt().link_is_up(true)
+        })
+    };
+    assert_eq!(told(Features::VERSION_1 | Features::NET_STATUS), [false, true]);
+    assert_eq!(told(Features::VERSION_1), [true, true]);
 }

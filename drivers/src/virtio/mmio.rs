@@ -1,7 +1,7 @@
 //! virtio by memory-mapped registers, version 2 (virtio 1.2, section 4.2).
 
 use super::queue::Addresses;
-use super::{Acknowledge, Features, Status, Transport, VirtioError};
+use super::{Acknowledge, Features, LINK_UP, NET_STATUS_OFFSET, Status, Told, Transport, VirtioError};
 use core::ptr::NonNull;
 use volatile::access::{ReadOnly, WriteOnly};
 use volatile::{VolatileFieldAccess, VolatilePtr, VolatileRef};
@@ -79,16 +79,19 @@ const _: () = {
 /// The registers of one device.
 pub struct MmioTransport {
     registers: VolatileRef<'static, Registers>,
+    /// Whether it says that its link is up.
+    tells_link: bool,
 }
 
 /// Acknowledges the interrupts of one device, from any hart.
 #[derive(Clone, Copy)]
 pub struct MmioInterrupt {
     registers: NonNull<Registers>,
+    tells_link: bool,
 }
 
-// SAFETY: it reads the status and touches only the two interrupt registers, by single aligned accesses that the device
-// takes in any order from any hart; the memory is never ordinary memory and never goes away.
+// SAFETY: it reads the status and the configuration and touches only the two interrupt registers, by single aligned accesses
+// that the device takes in any order from any hart; the memory is never ordinary memory and never goes away.
 unsafe impl Send for MmioInterrupt {}
 // SAFETY: as above.
 unsafe impl Sync for MmioInterrupt {}
@@ -99,7 +102,7 @@ const USED: u32 = 1;
 impl MmioInterrupt {
     fn registers(&self) -> VolatilePtr<'_, Registers> {
         // SAFETY: `MmioTransport::new` was promised a register block that stays mapped. The transport itself never
-        // touches the interrupt registers, and reading the status has no effect.
+        // touches the interrupt registers, and reading the status and the configuration has no effect.
         unsafe { VolatilePtr::new(self.registers) }
     }
 }
@@ -111,12 +114,19 @@ impl Acknowledge for MmioInterrupt {
     }
 
     // That it cannot go on, the device says by a change of its configuration.
-    fn serve(&self) -> bool {
+    fn serve(&self) -> Told {
         let registers = self.registers();
         let pending = registers.interrupt_status().read();
         registers.interrupt_ack().write(pending);
-        pending & !USED == 0
-            || !Status::from_bits_retain(registers.status().read()).contains(Status::NEEDS_RESET)
+        if pending & !USED == 0 {
+            return Told::Frames;
+        }
+        let broken = Status::from_bits_retain(registers.status().read()).contains(Status::NEEDS_RESET);
+        if broken { Told::Broken } else { Told::Changed }
+    }
+
+    fn link_is_up(&self, _was: bool) -> bool {
+        !self.tells_link || config_byte(self.registers().config(), NET_STATUS_OFFSET) & LINK_UP != 0
     }
 }
 
@@ -141,8 +151,20 @@ impl MmioTransport {
         if version != VERSION {
             return Err(VirtioError::Version(version));
         }
-        Ok(Self { registers })
+        Ok(Self { registers, tells_link: false })
     }
+}
+
+/// A byte of the configuration.
+fn config_byte(config: VolatilePtr<'_, [u8; CONFIG_BYTES], ReadOnly>, offset: usize) -> u8 {
+    if offset >= CONFIG_BYTES {
+        return 0;
+    }
+    // SAFETY: `offset` is inside the array.
+    let byte: VolatilePtr<'_, u8, ReadOnly> = unsafe {
+        config.map(|pointer| NonNull::new_unchecked(pointer.as_ptr().cast::<u8>().wrapping_add(offset)))
+    };
+    byte.read()
 }
 
 /// Writes a 64-bit address to a pair of registers, low half first.
@@ -179,6 +201,7 @@ impl Transport for MmioTransport {
         registers.driver_features().write(features.bits() as u32);
         registers.driver_features_sel().write(1);
         registers.driver_features().write((features.bits() >> 32) as u32);
+        self.tells_link = features.contains(Features::NET_STATUS);
     }
 
     fn status(&self) -> Status {
@@ -210,15 +233,7 @@ impl Transport for MmioTransport {
     }
 
     fn config_byte(&self, offset: usize) -> u8 {
-        if offset >= CONFIG_BYTES {
-            return 0;
-        }
-        let config = self.registers.as_ptr().config();
-        // SAFETY: `offset` is inside the array.
-        let byte: VolatilePtr<'_, u8, ReadOnly> = unsafe {
-            config.map(|pointer| NonNull::new_unchecked(pointer.as_ptr().cast::<u8>().wrapping_add(offset)))
-        };
-        byte.read()
+        config_byte(self.registers.as_ptr().config(), offset)
     }
 
     fn config_generation(&self) -> u32 {
@@ -226,6 +241,6 @@ impl Transport for MmioTransport {
     }
 
     fn interrupt(&self) -> MmioInterrupt {
-        MmioInterrupt { registers: self.registers.as_ptr().as_raw_ptr() }
+        MmioInterrupt { registers: self.registers.as_ptr().as_raw_ptr(), tells_link: self.tells_link }
     }
 }

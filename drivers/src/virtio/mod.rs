@@ -5,7 +5,7 @@
 //! | transport | memory-mapped, and PCI, both modern (version 2; legacy is left alone) |
 //! | queue | split, with event index; descriptors chained, not indirect |
 //! | required features | `VERSION_1`, `RING_EVENT_IDX` |
-//! | used if offered | `NET_F_MTU`, `NET_F_MAC` |
+//! | used if offered | `NET_F_MTU`, `NET_F_MAC`, `NET_F_STATUS` |
 
 mod either;
 pub mod mmio;
@@ -23,7 +23,7 @@ mod judge;
 #[cfg(test)]
 mod tests;
 
-pub use crate::nic::{Acknowledge, Hal};
+pub use crate::nic::{Acknowledge, Hal, Told};
 pub use net::VirtioNet;
 pub use start::{Negotiated, NetConfig, negotiate};
 
@@ -31,6 +31,10 @@ use crate::pci::PciError;
 use bitflags::bitflags;
 use core::fmt;
 use queue::Addresses;
+
+/// Offset of the low byte of the status in a network card's configuration, and the bit that says that its link is up.
+const NET_STATUS_OFFSET: usize = 6;
+const LINK_UP: u8 = 1;
 
 /// The registers of a virtio device, whatever they lie behind.
 pub trait Transport: Send + 'static {
@@ -57,7 +61,7 @@ pub trait Transport: Send + 'static {
     fn config_byte(&self, offset: usize) -> u8;
     /// Changes whenever the configuration does.
     fn config_generation(&self) -> u32;
-    /// The handle that acknowledges interrupts.
+    /// The handle that acknowledges interrupts, of a device whose features are accepted.
     fn interrupt(&self) -> Self::Interrupt;
 }
 
@@ -69,6 +73,8 @@ bitflags! {
         const NET_MTU = 1 << 3;
         /// The device has a MAC address.
         const NET_MAC = 1 << 5;
+        /// The device says whether its link is up, and interrupts when that changes.
+        const NET_STATUS = 1 << 16;
         /// Interrupts and notifications are asked for by ring index.
         const EVENT_IDX = 1 << 29;
         /// The modern layout.

@@ -1,11 +1,11 @@
 //! virtio over PCI (virtio 1.2, section 4.1), with the interrupt of a pin.
 
 use super::queue::Addresses;
-use super::{Acknowledge, Features, Status, Transport, VirtioError};
+use super::{Acknowledge, Features, LINK_UP, NET_STATUS_OFFSET, Status, Told, Transport, VirtioError};
 use crate::pci::{PciBus, Registers, Space};
 use alloc::boxed::Box;
-use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use volatile::access::{ReadOnly, WriteOnly};
 use volatile::{VolatileFieldAccess, VolatilePtr, VolatileRef};
 
@@ -93,12 +93,19 @@ pub struct PciInterrupt {
     /// What the device interrupts for: reading it takes the line back, and all that it tells.
     pending: NonNull<u8>,
     common: NonNull<Common>,
-    /// That the configuration changed, if it was told to one that only wanted the line back.
-    changed: &'static AtomicBool,
+    news: &'static News,
 }
 
-// SAFETY: it reads a register whose reading is the device's to order, and the status, which has no effect; both are there
-// for ever.
+/// What a device's interrupt is also about.
+struct News {
+    /// That the configuration changed, if it was told to one that only wanted the line back.
+    changed: AtomicBool,
+    /// Where the device says that its link is up; null if it does not.
+    link: AtomicPtr<u8>,
+}
+
+// SAFETY: it reads a register whose reading is the device's to order, and the status and the configuration, which has no
+// effect; all are there for ever.
 unsafe impl Send for PciInterrupt {}
 // SAFETY: as above.
 unsafe impl Sync for PciInterrupt {}
@@ -116,18 +123,25 @@ impl PciInterrupt {
 impl Acknowledge for PciInterrupt {
     fn acknowledge(&self) {
         if self.take() & CHANGED != 0 {
-            self.changed.store(true, Ordering::Relaxed);
+            self.news.changed.store(true, Ordering::Relaxed);
         }
     }
 
-    fn serve(&self) -> bool {
+    fn serve(&self) -> Told {
         let changed = self.take() & CHANGED != 0;
-        if !changed && !self.changed.swap(false, Ordering::Relaxed) {
-            return true;
+        if !changed && !self.news.changed.swap(false, Ordering::Relaxed) {
+            return Told::Frames;
         }
         // SAFETY: as in `take`; reading the status has no effect.
         let common = unsafe { VolatilePtr::new(self.common) };
-        !Status::from_bits_retain(u32::from(common.status().read())).contains(Status::NEEDS_RESET)
+        let status = Status::from_bits_retain(u32::from(common.status().read()));
+        if status.contains(Status::NEEDS_RESET) { Told::Broken } else { Told::Changed }
+    }
+
+    fn link_is_up(&self, _was: bool) -> bool {
+        let status = NonNull::new(self.news.link.load(Ordering::Relaxed));
+        // SAFETY: `PciTransport::accept` found it among the device's registers; reading it has no effect.
+        status.is_none_or(|status| unsafe { status.as_ptr().read_volatile() } & LINK_UP != 0)
     }
 }
 
@@ -175,7 +189,8 @@ impl PciTransport {
         let (_, pending) = part(part::INTERRUPT, 1)?;
         let config = part(part::CONFIG, 1).ok().map(|(_, config)| config);
         let common = common.base.cast::<Common>();
-        let changed = Box::leak(Box::new(AtomicBool::new(false)));
+        let news = News { changed: AtomicBool::new(false), link: AtomicPtr::new(null_mut()) };
+        let news = Box::leak(Box::new(news));
         Ok(Self {
             kind,
             // SAFETY: the bus gave the device these addresses and nobody else; they hold as many registers, aligned as the
@@ -185,7 +200,7 @@ impl PciTransport {
             notify,
             stride,
             doorbells: [None; QUEUES],
-            interrupt: PciInterrupt { pending: pending.base, common, changed },
+            interrupt: PciInterrupt { pending: pending.base, common, news },
         })
     }
 
@@ -218,6 +233,9 @@ impl Transport for PciTransport {
         common.driver_features().write(features.bits() as u32);
         common.driver_features_sel().write(1);
         common.driver_features().write((features.bits() >> 32) as u32);
+        let status = || self.config?.part(NET_STATUS_OFFSET as u32, 1, 1);
+        let status = features.contains(Features::NET_STATUS).then(status).flatten();
+        self.interrupt.news.link.store(status.map_or(null_mut(), NonNull::as_ptr), Ordering::Relaxed);
     }
 
     fn status(&self) -> Status {

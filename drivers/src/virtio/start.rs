@@ -53,7 +53,8 @@ pub fn negotiate<T: Transport>(mut transport: T) -> Result<(Negotiated<T>, NetCo
         transport.set_status(status | Status::FAILED);
         return Err(VirtioError::Lacks(required.difference(offered)));
     }
-    let features = required | offered.intersection(Features::NET_MTU | Features::NET_MAC);
+    let features =
+        required | offered.intersection(Features::NET_MTU | Features::NET_MAC | Features::NET_STATUS);
     transport.accept(features);
     status |= Status::FEATURES_OK;
     transport.set_status(status);

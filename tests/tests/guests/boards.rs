@@ -135,6 +135,11 @@ fn b7_zcu102_conforms() {
 }
 
 #[test]
+fn b7_linux_conforms() {
+    conforms(Board::Linux, Arch::Native);
+}
+
+#[test]
 fn b7_cards_behind_pci_conform_on_aarch64() {
     conforms(Board::VirtPci, Arch::Aarch64);
 }

@@ -1,7 +1,7 @@
 //! What is shown of `virt` elsewhere, on each board with controllers of its own: nodes that wait, die, hang, are interrupted, held and
 //! asked (SPEC B-6, N-8, R-2, X-2).
 
-use crate::liveness::{expect_death, expect_suspect, held};
+use crate::liveness::{expect_death, expect_link_noticed, expect_suspect, held};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -42,6 +42,13 @@ fn b6_r2_the_death_of_a_node_of_each_board_is_named_by_all() {
         expect_death(&outcome, 0);
         let closed = "node 0 is dead: its connection to the torus has ended";
         assert!(outcome.failures().any(|failure| failure == closed), "{}", outcome.explain());
+    }
+}
+
+#[test]
+fn b5_r2_a_link_of_each_board_that_goes_down_is_named_and_what_waited_goes_on_or_its_node_is_dead() {
+    for (board, _) in BOARDS {
+        expect_link_noticed(|job| Run::new(job).board(board).torus("2"));
     }
 }
 

@@ -108,6 +108,10 @@ fn dies(arch: Arch, job: &str, args: &[&str], dead: u32, words: &str) -> Outcome
 }
 
 on_both_architectures! {
+    fn r2_x4_a_link_that_goes_down_is_named_and_what_waited_goes_on_or_its_node_is_dead(arch) {
+        expect_link_noticed(|job| Run::new(job).arch(arch).torus("2"));
+    }
+
     fn r2_a_task_that_computes_is_not_dead_and_loses_nothing(arch) {
         // Longer than any silence that was ever taken for death; with an agent core on one architecture, or on both.
         let agents: &[bool] = if long() { &[false, true] } else { &[arch == Arch::Aarch64] };
@@ -250,4 +254,29 @@ on_both_architectures! {
         expect_clean(&outcome);
         assert!(outcome.nodes.iter().all(|node| node.questions == 0), "{}", outcome.explain());
     }
+}
+
+/// The link of one of two nodes goes down and comes up again, or does not. `run` makes a run of a job.
+#[track_caller]
+pub fn expect_link_noticed(run: impl Fn(&str) -> Run) {
+    let alive = || run("alive").args(["--seconds", "3"]).timeout(DEADLINE);
+    let told =
+        |node: &NodeOutcome| node.statuses.iter().filter_map(|it| it.number("down")).collect::<Vec<u32>>();
+    // Node 1 has sent less than it wants to, node 0 answers it when it is off.
+    let outcome = alive().unplug("node=1@500ms+6s").run().unwrap();
+    expect_clean(&outcome);
+    let lost: Vec<_> = outcome.nodes.iter().map(NodeOutcome::links_lost).collect();
+    assert_eq!(lost, [0, 1], "{}", outcome.explain());
+    let states = told(&outcome.nodes[1]);
+    assert!(states.contains(&1) && states.ends_with(&[0]), "{states:?}\n{}", outcome.explain());
+    // For ever: off for so long it is dead, and the other ends with its name.
+    let outcome = alive().silence(Duration::from_secs(4)).unplug("node=1@500ms").run().unwrap();
+    expect_death(&outcome, 1);
+    let why = "node 1 is dead: its link to the torus was down for 4 s";
+    assert!(outcome.failures().any(|failure| failure == why), "{}", outcome.explain());
+    // Nobody has anything to send, nor to look at: if it does not interrupt, it is asked.
+    let outcome =
+        run("idle").args(["--seconds", "8"]).timeout(DEADLINE).unplug("node=0@500ms+7s").run().unwrap();
+    expect_clean(&outcome);
+    assert!(told(&outcome.nodes[0]).contains(&1), "{}", outcome.explain());
 }

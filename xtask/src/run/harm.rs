@@ -30,6 +30,9 @@ pub enum Harm {
     Cut,
     /// Its emulator stands still for so long.
     Pause(Duration),
+    /// The link of its card on the torus is down for so long, or for ever: the node sees it, as it would a cable that was
+    /// pulled; the fabric does not.
+    Unplug(Option<Duration>),
 }
 
 impl fmt::Display for Harm {
@@ -38,6 +41,7 @@ impl fmt::Display for Harm {
             Self::Kill => "kill",
             Self::Cut => "cut",
             Self::Pause(_) => "pause",
+            Self::Unplug(_) => "unplug",
         })
     }
 }
@@ -61,10 +65,13 @@ impl Kill {
         Self { node, harm, when, heard: false }
     }
 
-    /// Reads `node=3@2s`, for a pause `node=3@2s+5s`.
+    /// Reads `node=3@2s`; of what lasts for a while `node=3@2s+5s`.
     pub fn parse(words: &str, harm: Harm) -> Result<Self, String> {
-        let pauses = matches!(harm, Harm::Pause(_));
-        let (form, like) = if pauses { ("TIME+TIME", "node=3@2s+5s") } else { ("TIME", "node=3@2s") };
+        let (form, like) = match harm {
+            Harm::Kill | Harm::Cut => ("TIME", "node=3@2s"),
+            Harm::Pause(_) => ("TIME+TIME", "node=3@2s+5s"),
+            Harm::Unplug(_) => ("TIME, or NODE@TIME+TIME", "node=3@2s+5s"),
+        };
         let form = || format!("write node=NODE@{form}, as in {like}");
         let (node, when) =
             words.strip_prefix("node=").and_then(|rest| rest.split_once('@')).ok_or_else(form)?;
@@ -75,8 +82,27 @@ impl Kill {
                 let (when, length) = when.split_once('+').ok_or_else(form)?;
                 (when, Harm::Pause(time(length)?))
             }
+            Harm::Unplug(_) => match when.split_once('+') {
+                Some((when, length)) => (when, Harm::Unplug(Some(time(length)?))),
+                None => (when, Harm::Unplug(None)),
+            },
             harm => (when, harm),
         };
         Ok(Self::new(node, harm, KillWhen::After(time(when)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x4_a_link_is_down_for_a_while_or_for_ever() {
+        let unplug = |words| Kill::parse(words, Harm::Unplug(None)).map(|kill| kill.harm);
+        assert_eq!(unplug("node=3@2s+5s"), Ok(Harm::Unplug(Some(Duration::from_secs(5)))));
+        assert_eq!(unplug("node=3@2s"), Ok(Harm::Unplug(None)));
+        assert!(unplug("node=3@2s+").is_err());
+        let told = unplug("3@2s").expect_err("no form");
+        assert_eq!(told, "write node=NODE@TIME, or NODE@TIME+TIME, as in node=3@2s+5s");
     }
 }

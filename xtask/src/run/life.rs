@@ -15,6 +15,10 @@
 //! It is *suspected* by name then, and everybody goes on waiting: it may come back, and nothing is lost. When that has lasted for
 //! as long as the user gives it (`--silence`), it counts as dead. Time in which this tool stood still itself does not count.
 //!
+//! *A link that is down* its node tells itself: when its card interrupts for that, else at its next sleep or question
+//! (`kernel/src/links.rs`). It is named, messages wait and go on when the link is up again. One on the torus that has been down
+//! for as long as `--silence` is dead for all others.
+//!
 //! *The question* is a byte on the line of its console, which the kernel answers from that line's interrupt, after every hart
 //! took it (`kernel/src/question.rs`): a task that computes has no part in it. As it costs the node some instructions, and a loop
 //! that nobody asks about is to take the same ones each time (N-8, N-9), a node is asked only when it has said nothing for
@@ -49,6 +53,9 @@ const PULSE: Duration = Duration::from_millis(250);
 const GLANCE: Duration = Duration::from_secs(1);
 /// A process that uses less of a processor than this, of 1000, is asleep.
 const ASLEEP: u128 = 20;
+/// Bits of the links that a node may say are down.
+const TORUS_LINK: u32 = 1;
+const TREE_LINK: u32 = 2;
 /// Who looks this long after the last time was not running itself.
 const ABSENCE: Duration = Duration::from_secs(2);
 
@@ -65,6 +72,8 @@ pub struct Life {
     /// When the connection of each ended.
     unplugged: Vec<Option<Instant>>,
     told: Vec<bool>,
+    /// The links of each that are down, and since when that on the torus is.
+    down: Vec<(u32, Option<Instant>)>,
     /// The first that died.
     first_dead: Option<u32>,
 }
@@ -164,6 +173,7 @@ impl Life {
             signs: vec![Signs::new(now); nodes],
             unplugged: vec![None; nodes],
             told: vec![false; nodes],
+            down: vec![(0, None); nodes],
             first_dead: None,
         }
     }
@@ -217,7 +227,36 @@ impl Life {
                 node.lose(&format!("it gave no sign of life for {} s", silence.as_secs_f32()))?;
             }
         }
+        self.feel_links(now, absence, nodes, voice)?;
         Ok(absence)
+    }
+
+    /// Names the links that have gone down or come up, and gives up nodes that have been off the torus for too long.
+    fn feel_links(
+        &mut self,
+        now: Instant,
+        absence: Duration,
+        nodes: &mut [Watched],
+        voice: &Voice,
+    ) -> Result<()> {
+        for (node, (was, since)) in nodes.iter_mut().zip(&mut self.down) {
+            if node.outcome().exit.is_some() {
+                continue;
+            }
+            let down = node.outcome().links_down;
+            let changed = down ^ std::mem::replace(was, down);
+            for (bit, network) in [(TORUS_LINK, "torus"), (TREE_LINK, "tree")] {
+                if changed & bit != 0 {
+                    node.note(&format!("has {}", link_news(network, down & bit == 0, self.silence)), voice)?;
+                }
+            }
+            *since = since.map(|since| since + absence).or(Some(now)).filter(|_| down & TORUS_LINK != 0);
+            let length = since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+            if let Some(silence) = self.silence.filter(|&silence| length >= silence) {
+                node.lose(&format!("its link to the torus was down for {} s", silence.as_secs_f32()))?;
+            }
+        }
+        Ok(())
     }
 
     /// Looks at what the nodes say and do, and asks those that are doubted whether they live.
@@ -270,6 +309,20 @@ impl Life {
             }
         }
         Ok(())
+    }
+}
+
+/// What a node has that said that its link to a network is up again, or down.
+fn link_news(network: &str, up: bool, silence: Option<Duration>) -> String {
+    match (up, network) {
+        (true, _) => format!("its link to the {network} up again"),
+        // Nothing that is lost there goes again.
+        (false, "tree") => "its link to the tree down: what is lost there stays lost".to_owned(),
+        (false, _) => {
+            let end =
+                silence.map_or("never".to_owned(), |silence| format!("after {} s", silence.as_secs_f32()));
+            format!("its link to the {network} down: messages wait, it counts as dead {end}")
+        }
     }
 }
 

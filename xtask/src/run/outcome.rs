@@ -37,6 +37,8 @@ pub struct NodeOutcome {
     pub suspicions: u32,
     /// How often it was asked whether it lives.
     pub questions: u32,
+    /// Which of its cards said last that their link is down: bit 0 for that on the torus, bit 1 for that on the tree.
+    pub links_down: u32,
     /// How its emulator ended.
     pub exit: Option<Exit>,
     /// When its final status was heard.
@@ -54,6 +56,11 @@ impl NodeOutcome {
     /// The number its job returned.
     pub fn status(&self) -> Option<i32> {
         self.end()?.number("status")
+    }
+
+    /// How often the link of a card of its went down, as far as it said.
+    pub fn links_lost(&self) -> u32 {
+        self.statuses.iter().rev().find_map(|status| status.number("lost")).unwrap_or(0)
     }
 
     /// Whether some log line contains `text`.

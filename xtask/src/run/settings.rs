@@ -308,6 +308,13 @@ impl Run {
         self
     }
 
+    /// The link of a node's card on the torus goes down at a time after all had joined, for a while, `node=3@2s+5s`, or for
+    /// ever, `node=3@2s`; the others [go on](Self::go_on).
+    pub fn unplug(mut self, words: impl Into<String>) -> Self {
+        self.harm_words.push((words.into(), Harm::Unplug(None)));
+        self.go_on()
+    }
+
     /// A node's failure does not stop the others: they end by themselves or meet the deadline.
     pub fn go_on(mut self) -> Self {
         self.go_on = true;

@@ -15,7 +15,9 @@ use super::outcome::Ending;
 use super::watched::{Firmware, Said, Watched};
 use crate::fabric::FabricHandle;
 use crate::log;
+use crate::node::TORUS;
 use crate::progress::Voice;
+use crate::qmp::Control;
 
 /// After a node has failed, the others may still say what they have to say for this long.
 const GRACE: Duration = Duration::from_millis(500);
@@ -75,7 +77,7 @@ impl Watch<'_> {
         }
         let mut failed: Option<Instant> = None;
         let mut life = Life::new(self.nodes.len(), self.silence, self.asks);
-        let mut paused = Vec::new();
+        let mut passing = Vec::new();
         loop {
             let tick = TICKS[usize::from(self.joined.is_some())];
             match poll.poll(&mut events, Some(tick)) {
@@ -90,7 +92,7 @@ impl Watch<'_> {
             if self.joined.is_none() && self.fabric.started() {
                 self.joined = Some(Instant::now());
             }
-            self.harm_due(&mut paused)?;
+            self.harm_due(&mut passing)?;
             for node in &mut self.nodes {
                 let failed = node.outcome().failure.is_some();
                 node.judge()?;
@@ -160,8 +162,8 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Does the harm whose time has come, and ends the pauses that are over, which are those in `paused`.
-    fn harm_due(&mut self, paused: &mut Vec<(u32, Instant)>) -> Result<()> {
+    /// Does the harm whose time has come, and ends what is over of that in `passing`.
+    fn harm_due(&mut self, passing: &mut Vec<Passing>) -> Result<()> {
         let mut due = Vec::new();
         let joined = self.joined;
         self.kills.retain(|kill| {
@@ -176,7 +178,7 @@ impl Watch<'_> {
         });
         for (rank, harm) in due {
             let Some(node) = self.nodes.get_mut(rank as usize) else { continue };
-            if matches!(harm, Harm::Kill | Harm::Cut) {
+            if matches!(harm, Harm::Kill | Harm::Cut | Harm::Unplug(None)) {
                 self.harmed.get_or_insert_with(Instant::now);
             }
             match harm {
@@ -184,13 +186,20 @@ impl Watch<'_> {
                 Harm::Cut => self.fabric.cut(rank),
                 Harm::Pause(length) => {
                     node.guest().pause()?;
-                    paused.push((rank, Instant::now() + length));
+                    passing.push(Passing { rank, harm, end: Instant::now() + length });
+                }
+                Harm::Unplug(length) => {
+                    set_link(node, false)?;
+                    passing.extend(length.map(|length| Passing { rank, harm, end: Instant::now() + length }));
                 }
             }
         }
-        for (rank, _) in paused.extract_if(.., |(_, end)| *end <= Instant::now()) {
-            if let Some(node) = self.nodes.get_mut(rank as usize) {
-                node.guest().resume()?;
+        for Passing { rank, harm, .. } in passing.extract_if(.., |passing| passing.end <= Instant::now()) {
+            let Some(node) = self.nodes.get_mut(rank as usize) else { continue };
+            match harm {
+                Harm::Pause(_) => node.guest().resume()?,
+                Harm::Unplug(_) => set_link(node, true)?,
+                Harm::Kill | Harm::Cut => {}
             }
         }
         Ok(())
@@ -216,6 +225,24 @@ impl Watch<'_> {
         };
         self.voice.update(text);
     }
+}
+
+/// A harm that passes.
+struct Passing {
+    rank: u32,
+    harm: Harm,
+    end: Instant,
+}
+
+/// Has the link of a node's card on the torus go up or down, if the node is still there.
+fn set_link(node: &mut Watched, up: bool) -> Result<()> {
+    if node.guest().exit()?.is_some() {
+        return Ok(());
+    }
+    let control = Control::connect(node.control());
+    control.and_then(|mut control| control.set_link(TORUS, up)).with_context(|| {
+        format!("the link of node {} cannot be set {}", node.rank(), if up { "up" } else { "down" })
+    })
 }
 
 fn tell(said: &Said, rank: u32, nodes: u32, voice: &Voice) {

@@ -1,6 +1,6 @@
 //! One node under watch: what its console says is decoded, kept, written down and judged.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
@@ -48,8 +48,9 @@ pub enum Said {
 pub struct Watched {
     /// Its rank.
     rank: u32,
-    /// Its process.
+    /// Its process, and where its emulator listens for its control protocol.
     guest: Guest,
+    control: PathBuf,
     /// What is known of it.
     outcome: NodeOutcome,
     /// Whether its console is at its end, which is when its process is gone.
@@ -61,16 +62,17 @@ pub struct Watched {
     deframer: Deframer,
     log: Record,
     raw: Record,
-    errors_path: std::path::PathBuf,
+    errors_path: PathBuf,
 }
 
 impl Watched {
     /// Begins to watch a guest.
-    pub fn new(rank: u32, guest: Guest, folder: &Folder) -> Result<Self> {
+    pub fn new(rank: u32, guest: Guest, control: PathBuf, folder: &Folder) -> Result<Self> {
         let create = |ending: &str| Record::create(folder.node(rank, ending));
         Ok(Self {
             rank,
             guest,
+            control,
             outcome: NodeOutcome::default(),
             silent: false,
             lost: false,
@@ -90,6 +92,11 @@ impl Watched {
     /// Its process.
     pub fn guest(&mut self) -> &mut Guest {
         &mut self.guest
+    }
+
+    /// Where its emulator listens for its control protocol.
+    pub fn control(&self) -> &Path {
+        &self.control
     }
 
     /// What is known of it.
@@ -185,6 +192,9 @@ impl Watched {
             Frame::Status(status) => {
                 self.log.line(format_args!("{}{}", self.rank, console::status_line(&status)));
                 self.log.flush();
+                if let Some(down) = status.number("down") {
+                    self.outcome.links_down = down;
+                }
                 self.outcome.statuses.push(status);
                 Some(Said::Status)
             }

@@ -94,12 +94,31 @@ fn r5_a_device_over_pci_that_breaks_down_is_noticed_by_its_interrupt() {
         tell(pending, status);
         interrupt.serve()
     };
-    assert_eq!([(1, 15), (2, 15), (1, 15 | 64)].map(|(pending, status)| serve(pending, status)), [true; 3]);
-    assert!(!serve(3, 15 | 64) && !serve(2, 64));
+    assert_eq!(
+        [(1, 15), (2, 15)].map(|(pending, status)| serve(pending, status)),
+        [Told::Frames, Told::Changed]
+    );
+    assert_eq!(serve(1, 15 | 64), Told::Frames);
+    assert_eq!([serve(3, 15 | 64), serve(2, 64)], [Told::Broken; 2]);
     // What was told to one that wanted nothing but the line back is not lost, and told once.
     tell(2, 15 | 64);
     interrupt.acknowledge();
-    assert!(!serve(0, 15 | 64) && serve(0, 15 | 64));
+    assert_eq!([serve(0, 15 | 64), serve(0, 15 | 64)], [Told::Broken, Told::Frames]);
+}
+
+#[test]
+fn r2_a_device_over_pci_that_was_agreed_to_tell_of_its_link_is_asked_and_others_are_up() {
+    let mut bus = bus(std::vec![device(&PARTS)], 1 << 16);
+    let (mut transport, registers) = open(&mut bus).unwrap();
+    let mut told = |features: Features| {
+        transport.accept(features);
+        [0, 1].map(|status| {
+            registers.write(0x2000 + 6, [status]);
+            transport.interrupt().link_is_up(true)
+        })
+    };
+    assert_eq!(told(Features::VERSION_1 | Features::NET_STATUS), [false, true]);
+    assert_eq!(told(Features::VERSION_1), [true, true]);
 }
 
 #[test]
