@@ -111,6 +111,15 @@ pub struct Watch {
     pub sent: &'static AtomicU16,
 }
 
+/// What both sides of a card's link agreed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkMode {
+    /// Megabits a second: 10, 100 or 1000.
+    pub speed: u16,
+    /// Both ways at once.
+    pub full_duplex: bool,
+}
+
 /// Frames of the card cannot hold its user's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SmallMtu(pub u16);
@@ -182,3 +191,6 @@ pub trait Nic: Send + 'static {
     /// How often the device said something that cannot be, or did not work.
     fn faults(&self) -> u64;
 }
+
+#[cfg(test)]
+pub(crate) mod fake;

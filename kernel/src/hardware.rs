@@ -17,20 +17,25 @@ pub struct Hardware;
 
 /// A network card of this hardware.
 pub(crate) type Card = board::Card<Hardware>;
-/// The torus of this hardware: on a card of either kind, and a network that may lose frames, or does not. The first costs
+/// The torus of this hardware: on a card of any kind, and a network that may lose frames, or does not. The first costs
 /// least.
 #[cfg(target_os = "none")]
 pub type Torus = Either<
     drivers::Torus<Hardware, Virtio>,
     Either<
-        drivers::Torus<Hardware, Gem>,
-        Either<drivers::LosslessTorus<Hardware, Virtio>, drivers::LosslessTorus<Hardware, Gem>>,
+        Either<drivers::Torus<Hardware, Gem>, drivers::Torus<Hardware, E1000e>>,
+        Either<
+            drivers::LosslessTorus<Hardware, Virtio>,
+            drivers::LosslessTorus<Hardware, Either<Gem, E1000e>>,
+        >,
     >,
 >;
 #[cfg(target_os = "none")]
 type Virtio = board::Virtio<Hardware>;
 #[cfg(target_os = "none")]
 type Gem = drivers::gem::Gem<Hardware>;
+#[cfg(target_os = "none")]
+type E1000e = drivers::e1000e::E1000e<Hardware>;
 /// The torus of this hardware: of cards there is one kind.
 #[cfg(hosted)]
 pub type Torus = Either<drivers::Torus<Hardware, Card>, drivers::LosslessTorus<Hardware, Card>>;

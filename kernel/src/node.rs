@@ -252,14 +252,17 @@ fn lossless<N: Nic>(
     Ok(Lossless::new(TorusAdapter::new(card, node)?, node, nodes).with_life(personality.life))
 }
 
-/// The torus on `card`, of either kind.
+/// The torus on `card`, of any kind.
 #[cfg(target_os = "none")]
 fn torus(card: Card, personality: &Personality) -> Result<Torus, SmallMtu> {
     match (card, personality.lossless) {
         (First(virtio), false) => reliable(virtio, personality).map(First),
-        (Second(gem), false) => reliable(gem, personality).map(|torus| Second(First(torus))),
+        (Second(First(gem)), false) => reliable(gem, personality).map(|torus| Second(First(First(torus)))),
+        (Second(Second(e1000e)), false) => {
+            reliable(e1000e, personality).map(|torus| Second(First(Second(torus))))
+        }
         (First(virtio), true) => lossless(virtio, personality).map(|torus| Second(Second(First(torus)))),
-        (Second(gem), true) => lossless(gem, personality).map(|torus| Second(Second(Second(torus)))),
+        (Second(other), true) => lossless(other, personality).map(|torus| Second(Second(Second(torus)))),
     }
 }
 

@@ -15,6 +15,8 @@ pub enum Board {
     Virt,
     /// The same, with its network cards behind PCI.
     VirtPci,
+    /// The same, and the cards are Intel's 82574L (e1000e).
+    VirtE1000e,
     /// Riscv64's with an APLIC and IMSICs in place of the PLIC.
     VirtAia,
     /// Xilinx Versal (aarch64): two cores, memory at address 0, GICv3, PL011, two GEMs; its emulation has slots of
@@ -37,6 +39,8 @@ pub enum Cards {
     Virtio,
     /// The same of virtio over PCI.
     VirtioPci,
+    /// The same of Intel's 82574L.
+    E1000e,
     /// So many controllers on the board.
     OnBoard(usize),
     /// As many as are asked for: streams to the fabric.
@@ -45,8 +49,16 @@ pub enum Cards {
 
 impl Board {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Virt, Self::VirtPci, Self::VirtAia, Self::Versal, Self::SifiveU, Self::Zcu102, Self::Linux];
+    pub const ALL: [Self; 8] = [
+        Self::Virt,
+        Self::VirtPci,
+        Self::VirtE1000e,
+        Self::VirtAia,
+        Self::Versal,
+        Self::SifiveU,
+        Self::Zcu102,
+        Self::Linux,
+    ];
 
     /// Whether its nodes are emulated; else they are processes of this machine.
     pub fn is_emulated(self) -> bool {
@@ -58,6 +70,7 @@ impl Board {
         match self {
             Self::Virt => "virt",
             Self::VirtPci => "virt-pci",
+            Self::VirtE1000e => "virt-e1000e",
             Self::VirtAia => "virt-aia",
             Self::Versal => "versal",
             Self::SifiveU => "sifive-u",
@@ -69,7 +82,7 @@ impl Board {
     /// The instruction sets that it comes with, the usual one first.
     pub fn archs(self) -> &'static [Arch] {
         match self {
-            Self::Virt | Self::VirtPci => &Arch::ALL,
+            Self::Virt | Self::VirtPci | Self::VirtE1000e => &Arch::ALL,
             Self::Versal | Self::Zcu102 => &[Arch::Aarch64],
             Self::VirtAia | Self::SifiveU => &[Arch::Riscv64],
             Self::Linux => &[Arch::Native],
@@ -90,11 +103,11 @@ impl Board {
     pub fn options(self, arch: Arch) -> &'static [&'static str] {
         const SEMIHOSTING: &str = "enable=on,target=native";
         match (self, arch) {
-            (Self::Virt | Self::VirtPci, Arch::Aarch64) => {
+            (Self::Virt | Self::VirtPci | Self::VirtE1000e, Arch::Aarch64) => {
                 &["-machine", "virt,gic-version=3", "-cpu", "cortex-a72", "-semihosting-config", SEMIHOSTING]
             }
             (Self::Linux, _) | (_, Arch::Native) => &[],
-            (Self::Virt | Self::VirtPci, Arch::Riscv64) => {
+            (Self::Virt | Self::VirtPci | Self::VirtE1000e, Arch::Riscv64) => {
                 &["-machine", "virt", "-cpu", "rv64", "-bios", "default"]
             }
             (Self::VirtAia, _) => &["-machine", "virt,aia=aplic-imsic", "-cpu", "rv64", "-bios", "default"],
@@ -112,7 +125,7 @@ impl Board {
     /// How many harts a node may have.
     pub fn harts(self) -> RangeInclusive<u8> {
         match self {
-            Self::Virt | Self::VirtPci | Self::VirtAia | Self::Linux => 1..=64,
+            Self::Virt | Self::VirtPci | Self::VirtE1000e | Self::VirtAia | Self::Linux => 1..=64,
             Self::Versal => 2..=2,
             Self::SifiveU | Self::Zcu102 => 1..=4,
         }
@@ -121,7 +134,9 @@ impl Board {
     /// How many cores the emulator is to make for a node of `harts` harts: some are not for a kernel.
     pub fn cores(self, harts: u8) -> u8 {
         match self {
-            Self::Virt | Self::VirtPci | Self::VirtAia | Self::Zcu102 | Self::Linux => harts,
+            Self::Virt | Self::VirtPci | Self::VirtE1000e | Self::VirtAia | Self::Zcu102 | Self::Linux => {
+                harts
+            }
             // Two Cortex-R5 beside.
             Self::Versal => harts + 2,
             // The monitor core.
@@ -134,7 +149,9 @@ impl Board {
         match self {
             // An ELF would be entered at EL3, without a tree.
             Self::Versal | Self::Zcu102 => Some(0x20_0000),
-            Self::Virt | Self::VirtPci | Self::VirtAia | Self::SifiveU | Self::Linux => None,
+            Self::Virt | Self::VirtPci | Self::VirtE1000e | Self::VirtAia | Self::SifiveU | Self::Linux => {
+                None
+            }
         }
     }
 
@@ -143,6 +160,7 @@ impl Board {
         match self {
             Self::Virt | Self::VirtAia => Cards::Virtio,
             Self::VirtPci => Cards::VirtioPci,
+            Self::VirtE1000e => Cards::E1000e,
             Self::Versal | Self::Zcu102 => Cards::OnBoard(2),
             Self::SifiveU => Cards::OnBoard(1),
             Self::Linux => Cards::Streams,
@@ -162,7 +180,7 @@ impl Board {
     /// Whether a node has a card for the collective (tree) network beside that for the torus.
     pub fn has_tree(self) -> bool {
         match self.cards() {
-            Cards::Virtio | Cards::VirtioPci | Cards::Streams => true,
+            Cards::Virtio | Cards::VirtioPci | Cards::E1000e | Cards::Streams => true,
             Cards::OnBoard(cards) => cards > 1,
         }
     }
@@ -177,6 +195,9 @@ impl Board {
                 "QEMU 7.2, U-Boot 2023.01",
             ],
             Self::VirtPci => ["1 to 64", "as virt; virtio over PCI", "none", "QEMU 7.2"],
+            Self::VirtE1000e => {
+                ["1 to 64", "as virt; Intel 82574L over PCI", "82574L cards", "QEMU 7.2; not on silicon"]
+            }
             Self::VirtAia => ["1 to 64", "16550; APLIC and IMSICs; virtio", "none", "QEMU 7.2"],
             Self::Versal => ["2", "PL011; GICv3; GEM, virtio", "Versal VCK190", "QEMU 7.2; not on silicon"],
             Self::SifiveU => {
@@ -192,7 +213,7 @@ impl Board {
     /// Whether the device tree says how many sockets, clusters, cores and threads the emulator was given. Riscv64's
     /// `virt` has one cluster of cores always (QEMU 7.2 makes clusters of NUMA nodes only), the others are as they are.
     pub fn tree_tells_topology(self, arch: Arch) -> bool {
-        matches!((self, arch), (Self::Virt | Self::VirtPci, Arch::Aarch64))
+        matches!((self, arch), (Self::Virt | Self::VirtPci | Self::VirtE1000e, Arch::Aarch64))
     }
 }
 

@@ -151,6 +151,10 @@ pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
                     format!("virtio-net-pci,netdev={name},addr={:#x},disable-legacy=on,romfile=", slot + 1);
                 add("-device", format!("{device},host_mtu={mtu},mac={mac}{tx}"));
             }
+            Cards::E1000e => {
+                let device = format!("e1000e,netdev={name},addr={:#x},romfile=", slot + 1);
+                add("-device", format!("{device},mac={mac}"));
+            }
             // The board's controllers take the cards in the order in which they are named.
             Cards::OnBoard(_) | Cards::Streams => add("-net", format!("nic,netdev={name},macaddr={mac}")),
         }

@@ -1,10 +1,11 @@
 //! The card: its start, frames out and in, interrupts, errors (SPEC B-5, D-1, D-9).
 
-use super::phy::{self, LinkMode, Phy};
-use super::registers::{Bus, Config, Control, Interrupts, Mmio, Received, Register, Transmitted};
+use super::phy::{self, Phy};
+use super::registers::{Config, Control, Interrupts, Received, Register, Transmitted};
 use super::rings::{DESCRIPTORS, MOST_PIECES, Receive, SHARED, Shared, Transmit, Words};
 use super::{GemError, GemFaults, GemSetup};
-use crate::nic::{Acknowledge, ETHERNET_HEADER, Hal, LINE, Lent, Nic, RX_BUFFERS};
+use crate::nic::{Acknowledge, ETHERNET_HEADER, Hal, LINE, Lent, LinkMode, Nic, RX_BUFFERS};
+use crate::registers::{Bus, Mmio};
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -26,7 +27,7 @@ const LOOK_EVERY: u32 = 256;
 const LEAST_MODULE: u32 = 2;
 
 /// A GEM.
-pub struct Gem<H, B: Bus = Mmio> {
+pub struct Gem<H, B: Bus<Register> = Mmio<Register>> {
     bus: B,
     shared: Shared,
     receive: Receive,
@@ -56,9 +57,9 @@ pub struct Gem<H, B: Bus = Mmio> {
 
 // SAFETY: the pointers in `receive` are each the only way to their memory; the card as a whole may move between harts as
 // the buffers could.
-unsafe impl<H: Hal, B: Bus> Send for Gem<H, B> {}
+unsafe impl<H: Hal, B: Bus<Register>> Send for Gem<H, B> {}
 
-impl<H: Hal, B: Bus> Gem<H, B> {
+impl<H: Hal, B: Bus<Register>> Gem<H, B> {
     /// Stops the card behind `bus` and waits for its link. Allocates its rings, and nothing later.
     ///
     /// # Errors
@@ -226,7 +227,7 @@ fn shared<H: Hal>(coherent: bool) -> Option<&'static [AtomicU32]> {
     words.get(skip..skip + SHARED)
 }
 
-impl<H: Hal, B: Bus> Nic for Gem<H, B> {
+impl<H: Hal, B: Bus<Register>> Nic for Gem<H, B> {
     type Interrupt = Interrupt<B>;
 
     fn mtu(&self) -> u16 {
@@ -249,7 +250,7 @@ impl<H: Hal, B: Bus> Nic for Gem<H, B> {
             self.bus.write(Register::JUMBO_LENGTH, (most + CHECKSUM) as u32);
         }
         let config = self.width
-            | self.link.config()
+            | phy::config(self.link)
             | Config::STRIP_CHECKSUM
             | Config::NO_BROADCAST
             | if jumbo { Config::JUMBO } else { Config::empty() };
@@ -369,14 +370,14 @@ impl<H: Hal, B: Bus> Nic for Gem<H, B> {
 
 /// Acknowledges the interrupts of one card, from any hart.
 #[derive(Clone, Copy)]
-pub struct Interrupt<B = Mmio> {
+pub struct Interrupt<B = Mmio<Register>> {
     bus: B,
     clears_by_write: bool,
     /// The address of its transceiver.
     phy: Option<u8>,
 }
 
-impl<B: Bus> Acknowledge for Interrupt<B> {
+impl<B: Bus<Register>> Acknowledge for Interrupt<B> {
     fn acknowledge(&self) {
         let told = self.bus.read(Register::INTERRUPT_STATUS);
         if self.clears_by_write && told != 0 {
@@ -391,7 +392,7 @@ impl<B: Bus> Acknowledge for Interrupt<B> {
         let up = phy.is_up().unwrap_or(true);
         if let (true, false, Ok(mode)) = (up, was, phy.link()) {
             let rest = Config::from_bits_retain(self.bus.read(Register::CONFIG)) - Config::MODE;
-            self.bus.write(Register::CONFIG, (rest | mode.config()).bits());
+            self.bus.write(Register::CONFIG, (rest | phy::config(mode)).bits());
         }
         up
     }

@@ -1,74 +1,13 @@
 //! A GEM made of registers and the rings that they name, for tests: reads and writes descriptors as the card does, one frame
 //! at a time, and fails when it is told to.
 
-use super::registers::{Bus, Register};
-use crate::nic::Hal;
-use core::cell::RefCell;
-use core::ptr::with_exposed_provenance_mut;
-use core::sync::atomic::{AtomicU32, Ordering, fence};
+use super::registers::Register;
+use crate::nic::fake::{load, note, read, store, write};
+use crate::registers::{Block as _, Bus};
 use std::boxed::Box;
 use std::format;
-use std::string::String;
 use std::sync::{Mutex, MutexGuard};
 use std::vec::Vec;
-
-std::thread_local! {
-    /// Barriers, cache maintenance and what cards were told, in their order, on this thread while somebody takes note.
-    static NOTES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
-}
-
-fn note(what: impl Fn() -> String) {
-    NOTES.with_borrow_mut(|notes| notes.iter_mut().for_each(|notes| notes.push(what())));
-}
-
-/// Runs `what` and returns the barriers, the cache maintenance and what cards were told meanwhile.
-pub fn noted(what: impl FnOnce()) -> Vec<String> {
-    NOTES.set(Some(Vec::new()));
-    what();
-    NOTES.take().unwrap()
-}
-
-/// Bytes of a cache line of [`HostHal`], more than other machines have.
-pub const HOST_LINE: usize = 128;
-
-/// Addresses and barriers of this process, which has memory without caches if `UNCACHED`.
-pub struct HostHal<const UNCACHED: bool = true>;
-
-// SAFETY: the fake cards live in this process and take its addresses.
-unsafe impl<const UNCACHED: bool> Hal for HostHal<UNCACHED> {
-    fn barrier() {
-        note(|| "barrier".into());
-        fence(Ordering::SeqCst);
-    }
-    fn line() -> usize {
-        HOST_LINE
-    }
-    fn uncached(words: usize) -> Option<&'static [AtomicU32]> {
-        let memory = Vec::leak((0..2 * words).map(|_| AtomicU32::new(0)).collect());
-        let skip = memory.as_ptr().align_offset(4 * words);
-        UNCACHED.then(|| &memory[skip..skip + words])
-    }
-    fn clean(bytes: &[u8]) {
-        note(|| format!("clean {:#x} {}", bytes.as_ptr().addr(), bytes.len()));
-    }
-    fn invalidate(bytes: &mut [u8]) {
-        note(|| format!("invalidate {:#x} {}", bytes.as_ptr().addr(), bytes.len()));
-    }
-}
-
-/// The descriptor word at a device address.
-fn word(address: u64) -> &'static AtomicU32 {
-    // SAFETY: tests keep to the rings that a driver named, which are 'static and made of such words.
-    unsafe { AtomicU32::from_ptr(with_exposed_provenance_mut(address as usize)) }
-}
-
-fn load(address: u64) -> u32 {
-    u32::from_le(word(address).load(Ordering::Acquire))
-}
-
-fn store(address: u64, value: u32) {
-    word(address).store(value.to_le(), Ordering::Release);
-}
 
 /// Bytes of a descriptor.
 const DESCRIPTOR: u64 = 16;
@@ -301,22 +240,6 @@ impl Device {
     }
 }
 
-/// Reads `len` bytes at a device address.
-fn read(address: u64, len: u32) -> Vec<u8> {
-    let pointer = with_exposed_provenance_mut::<u8>(address as usize);
-    // SAFETY: a driver under test gave it to the card to read.
-    (0..len as usize).map(|i| unsafe { pointer.add(i).read() }).collect()
-}
-
-/// Writes `bytes` to a device address.
-fn write(address: u64, bytes: &[u8]) {
-    let pointer = with_exposed_provenance_mut::<u8>(address as usize);
-    for (i, byte) in bytes.iter().enumerate() {
-        // SAFETY: a driver under test gave it to the card to write, and the caller keeps to its length.
-        unsafe { pointer.add(i).write(*byte) }
-    }
-}
-
 /// A handle to the card: the driver's way to its registers and the test's way in.
 #[derive(Clone, Copy)]
 pub struct FakeGem(&'static Mutex<Device>);
@@ -357,7 +280,7 @@ impl FakeGem {
     }
 }
 
-impl Bus for FakeGem {
+impl Bus<Register> for FakeGem {
     fn read(&self, register: Register) -> u32 {
         let mut device = self.device();
         device.reads += 1;

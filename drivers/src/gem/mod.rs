@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `registers` | registers, their bits, and the way to them |
+//! | `registers` | registers and their bits |
 //! | `rings` | the rings of descriptors |
 //! | `phy` | the link |
 //! | `card` | its start, frames out and in, interrupts, errors |
@@ -32,8 +32,7 @@ mod fuzzed;
 mod tests;
 
 pub use card::{Gem, Interrupt};
-pub use phy::LinkMode;
-pub use registers::{Bus, Mmio, Register};
+pub use registers::Register;
 
 use core::fmt;
 

@@ -4,7 +4,9 @@
 //! its firmware sets up.
 
 use super::GemError;
-use super::registers::{Bus, Config, Register};
+use super::registers::{Config, Register};
+use crate::nic::LinkMode;
+use crate::registers::Bus;
 
 /// So often a register is looked at until the management bus is idle.
 const IDLE_LOOKS: u32 = 1 << 16;
@@ -31,28 +33,17 @@ const AGREED: u16 = 1 << 5;
 /// In the network status: the management bus is idle.
 const IDLE: u32 = 1 << 2;
 
-/// What both sides agreed on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LinkMode {
-    /// Megabits a second: 10, 100 or 1000.
-    pub speed: u16,
-    /// Both ways at once.
-    pub full_duplex: bool,
-}
+/// That of a link without a transceiver that could be asked.
+const FIXED: LinkMode = LinkMode { speed: 1000, full_duplex: true };
 
-impl LinkMode {
-    /// That of a link without a transceiver that could be asked.
-    const FIXED: Self = Self { speed: 1000, full_duplex: true };
-
-    /// The card's configuration for it.
-    pub(super) fn config(self) -> Config {
-        let speed = match self.speed {
-            1000 => Config::SPEED_1000,
-            100 => Config::SPEED_100,
-            _ => Config::empty(),
-        };
-        if self.full_duplex { speed | Config::FULL_DUPLEX } else { speed }
-    }
+/// The card's configuration for a link.
+pub(super) fn config(link: LinkMode) -> Config {
+    let speed = match link.speed {
+        1000 => Config::SPEED_1000,
+        100 => Config::SPEED_100,
+        _ => Config::empty(),
+    };
+    if link.full_duplex { speed | Config::FULL_DUPLEX } else { speed }
 }
 
 /// A transceiver on the card's management bus. One hart at a time may ask it.
@@ -61,7 +52,7 @@ pub(super) struct Phy<B> {
     address: u8,
 }
 
-impl<B: Bus> Phy<B> {
+impl<B: Bus<Register>> Phy<B> {
     /// That with this address, below [`ADDRESSES`].
     pub(super) fn new(bus: B, address: u8) -> Self {
         Self { bus, address }
@@ -146,7 +137,7 @@ impl<B: Bus> Phy<B> {
 ///
 /// # Errors
 /// [`GemError::PhyBus`] and [`GemError::NoLink`].
-pub(super) fn link<B: Bus>(bus: B) -> Result<(LinkMode, Option<u8>), GemError> {
+pub(super) fn link<B: Bus<Register>>(bus: B) -> Result<(LinkMode, Option<u8>), GemError> {
     for address in 0..ADDRESSES {
         let phy = Phy::new(bus, address);
         if !phy.is_there()? {
@@ -160,5 +151,5 @@ pub(super) fn link<B: Bus>(bus: B) -> Result<(LinkMode, Option<u8>), GemError> {
         }
         return Err(GemError::NoLink);
     }
-    Ok((LinkMode::FIXED, None))
+    Ok((FIXED, None))
 }

@@ -1,8 +1,7 @@
-//! The registers of a Cadence GEM, what their bits mean, and how they are reached.
+//! The registers of a Cadence GEM, and what their bits mean.
 
+use crate::registers::Block;
 use bitflags::bitflags;
-use core::ptr::NonNull;
-use volatile::VolatilePtr;
 
 /// Bytes of the register block that are used.
 const BLOCK: usize = 0x800;
@@ -48,10 +47,13 @@ impl Register {
     pub(crate) const fn interrupt_disable_of(queue: u16) -> Self {
         Self(0x620 + 4 * ((queue - 1) & 7))
     }
+}
 
-    /// Where it is in the block, in bytes.
-    pub const fn offset(self) -> usize {
-        self.0 as usize & (BLOCK - 4)
+impl Block for Register {
+    const BYTES: usize = BLOCK;
+
+    fn offset(self) -> usize {
+        usize::from(self.0)
     }
 }
 
@@ -119,54 +121,5 @@ bitflags! {
         /// Those after which somebody has to look.
         const ERRORS = Self::NO_BUFFER.bits() | Self::UNDERRUN.bits() | Self::RETRIES_EXCEEDED.bits() | Self::RING_ERROR.bits()
             | Self::OVERRUN.bits() | Self::BUS_ERROR.bits();
-    }
-}
-
-/// The way to the registers of one card. Any hart may read and write; what that does is for the driver to know.
-pub trait Bus: Copy + Send + Sync + 'static {
-    /// Reads a register.
-    fn read(&self, register: Register) -> u32;
-    /// Writes a register.
-    fn write(&self, register: Register, value: u32);
-}
-
-/// Registers in memory.
-#[derive(Clone, Copy)]
-pub struct Mmio {
-    base: NonNull<u8>,
-}
-
-// SAFETY: registers are read and written by single aligned accesses, which the device takes from any hart; the memory is
-// never ordinary memory and never goes away.
-unsafe impl Send for Mmio {}
-// SAFETY: as above.
-unsafe impl Sync for Mmio {}
-
-impl Mmio {
-    /// The registers that begin at `base`.
-    ///
-    /// # Safety
-    /// `base` is the device address of a GEM's register block, of 2 KiB at least and aligned to 4, mapped as device memory for
-    /// ever, and nothing else uses it.
-    pub const unsafe fn new(base: NonNull<u8>) -> Self {
-        Self { base }
-    }
-
-    fn at(&self, register: Register) -> VolatilePtr<'_, u32> {
-        let pointer = self.base.as_ptr().wrapping_add(register.offset()).cast();
-        // SAFETY: an offset is a multiple of 4 below the block's end, and the block is what `new` was promised.
-        unsafe { VolatilePtr::new(NonNull::new_unchecked(pointer)) }
-    }
-}
-
-impl Bus for Mmio {
-    #[inline]
-    fn read(&self, register: Register) -> u32 {
-        self.at(register).read()
-    }
-
-    #[inline]
-    fn write(&self, register: Register, value: u32) {
-        self.at(register).write(value);
     }
 }

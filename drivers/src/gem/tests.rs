@@ -1,9 +1,10 @@
 //! The driver against a card that is stepped by hand: frames, rings, interrupts, what goes wrong, and what it is told first.
 
-use super::fake::{FakeGem, HOST_LINE, HostHal, Piece, noted};
-use super::{Gem, GemError, GemSetup, LinkMode};
+use super::fake::{FakeGem, Piece};
+use super::{Gem, GemError, GemSetup};
 use crate::adapter::Adapter as _;
-use crate::nic::{Acknowledge as _, HEADROOM, Lent, Nic as _};
+use crate::nic::fake::{HOST_LINE, HostHal, noted};
+use crate::nic::{Acknowledge as _, HEADROOM, Lent, LinkMode, Nic as _};
 use crate::torus::{self, TorusAdapter};
 use std::string::String;
 use std::vec;

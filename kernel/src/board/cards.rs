@@ -1,25 +1,28 @@
 //! Network cards: in the slots that the tree names, and behind its host bridge of PCI (SPEC B-5).
 //!
 //! A node has one type of card, which is all kinds that the kernel drives: cards of virtio are one kind, whose registers are
-//! behind one of two transports, of which only telling the card of new entries looks which; GEMs are the other.
+//! behind one of two transports, of which only telling the card of new entries looks which; GEMs and 82574s are others.
 
 use super::devices::registers;
 use crate::arch;
 use crate::devicetree::pci::{BUS_BYTES, PciHost};
 use crate::devicetree::{Interrupt, Machine, Slot, SlotKind};
 use core::fmt;
+use drivers::e1000e::{self, E1000e, E1000eError};
 use drivers::gem::{self, Gem, GemError};
 use drivers::nic::Hal;
 use drivers::pci::{DEVICES, Ecam, PciBus, Window};
+use drivers::registers::Mmio;
 use drivers::virtio::{Transport as _, VirtioError, mmio, pci};
 use drivers::{Either, VirtioNet};
 
 /// A card of virtio.
 pub(crate) type Virtio<H> = VirtioNet<H, Transport>;
 /// A network card of any kind that the kernel drives.
-pub(crate) type Card<H> = Either<Virtio<H>, Gem<H>>;
+pub(crate) type Card<H> = Either<Virtio<H>, Either<Gem<H>, E1000e<H>>>;
 /// What serves a card's interrupts.
-pub(crate) type CardInterrupt = Either<Either<mmio::MmioInterrupt, pci::PciInterrupt>, gem::Interrupt>;
+pub(crate) type CardInterrupt =
+    Either<Either<mmio::MmioInterrupt, pci::PciInterrupt>, Either<gem::Interrupt, e1000e::E1000eInterrupt>>;
 
 /// The id of a network card.
 const NETWORK_CARD: u32 = 1;
@@ -32,6 +35,8 @@ pub(crate) enum CardError {
     Virtio(VirtioError),
     /// A GEM does not.
     Gem(GemError),
+    /// An 82574 does not.
+    E1000e(E1000eError),
     /// The tree says nothing of where its interrupts go.
     Deaf,
 }
@@ -41,10 +46,14 @@ impl fmt::Display for CardError {
         match self {
             Self::Virtio(error) => error.fmt(f),
             Self::Gem(error) => error.fmt(f),
+            Self::E1000e(error) => error.fmt(f),
             Self::Deaf => f.write_str("the device tree does not say where its interrupts go"),
         }
     }
 }
+
+/// A card, or why it cannot be used.
+type Tried<H> = Result<Card<H>, CardError>;
 
 /// A network card that was found, and its interrupt.
 pub(crate) struct Found<H> {
@@ -76,16 +85,13 @@ impl Cards {
         let found = |slot: &Slot| Some((in_slot(slot)?, Some(slot.interrupt)));
         let (card, interrupt) = match self.slots.find_map(found) {
             Some(found) => found,
-            None => {
-                let (transport, interrupt) = self.behind.as_mut()?.next()?;
-                (transport.map_err(CardError::Virtio).and_then(virtio), interrupt)
-            }
+            None => self.behind.as_mut()?.next()?,
         };
         Some(card.and_then(|card| Ok(Found { card, interrupt: interrupt.ok_or(CardError::Deaf)? })))
     }
 }
 
-fn virtio<H: Hal>(transport: Transport) -> Result<Card<H>, CardError> {
+fn virtio<H: Hal>(transport: Transport) -> Tried<H> {
     VirtioNet::new(transport).map(Either::First).map_err(CardError::Virtio)
 }
 
@@ -93,7 +99,7 @@ fn virtio<H: Hal>(transport: Transport) -> Result<Card<H>, CardError> {
 type Transport = Either<mmio::MmioTransport, pci::PciTransport>;
 
 /// The network card in a slot, if there is one.
-fn in_slot<H: Hal>(slot: &Slot) -> Option<Result<Card<H>, CardError>> {
+fn in_slot<H: Hal>(slot: &Slot) -> Option<Tried<H>> {
     let registers = registers(slot.registers)?;
     match slot.kind {
         SlotKind::VirtioMmio => {
@@ -107,9 +113,9 @@ fn in_slot<H: Hal>(slot: &Slot) -> Option<Result<Card<H>, CardError>> {
             let memory_end = banks.map(|bank| bank.region.end() as u64).max()?;
             // SAFETY: the tree says that a GEM is there, and translation maps it as device memory. The node asks each slot
             // once.
-            let bus = unsafe { gem::Mmio::new(registers) };
+            let bus = unsafe { Mmio::new(registers) };
             let card = Gem::new(bus, gem::GemSetup { mtu, coherent, memory_end });
-            Some(card.map(Either::Second).map_err(CardError::Gem))
+            Some(card.map(|gem| Either::Second(Either::First(gem))).map_err(CardError::Gem))
         }
     }
 }
@@ -125,10 +131,18 @@ impl Behind {
     }
 
     /// The next network card, and where its interrupt goes.
-    fn next(&mut self) -> Option<(Result<Transport, VirtioError>, Option<Interrupt>)> {
+    fn next<H: Hal>(&mut self) -> Option<(Tried<H>, Option<Interrupt>)> {
         let Self { bus, host, devices } = self;
-        let device = devices.find(|&device| bus.id(device).is_some_and(pci::is_network_card))?;
+        let is_card = |id| pci::is_network_card(id) || e1000e::is_e1000e(id);
+        let device = devices.find(|&device| bus.id(device).is_some_and(is_card))?;
         let interrupt = bus.pin(device).and_then(|pin| host.interrupts.find(device, pin));
-        Some((pci::PciTransport::new(bus, device).map(Either::Second), interrupt))
+        let card = if bus.id(device).is_some_and(e1000e::is_e1000e) {
+            let card = e1000e::find(bus, device).and_then(E1000e::new);
+            card.map(|card| Either::Second(Either::Second(card))).map_err(CardError::E1000e)
+        } else {
+            let transport = pci::PciTransport::new(bus, device).map_err(CardError::Virtio);
+            transport.and_then(|transport| virtio(Either::Second(transport)))
+        };
+        Some((card, interrupt))
     }
 }

@@ -150,6 +150,16 @@ fn b7_cards_behind_pci_conform_on_riscv64() {
 }
 
 #[test]
+fn b7_cards_of_intels_conform_on_aarch64() {
+    conforms(Board::VirtE1000e, Arch::Aarch64);
+}
+
+#[test]
+fn b7_cards_of_intels_conform_on_riscv64() {
+    conforms(Board::VirtE1000e, Arch::Riscv64);
+}
+
+#[test]
 fn b7_harts_with_files_of_interrupts_conform() {
     conforms(Board::VirtAia, Arch::Riscv64);
 }
@@ -178,9 +188,17 @@ fn b1_the_same_image_drives_the_aplic_that_the_tree_names() {
 
 #[test]
 fn b5_cards_behind_pci_carry_torus_and_tree_on_a_bad_wire_too() {
+    bad_wire(Board::VirtPci);
+}
+
+#[test]
+fn b5_cards_of_intels_carry_torus_and_tree_on_a_bad_wire_too() {
+    bad_wire(Board::VirtE1000e);
+}
+
+fn bad_wire(board: Board) {
     for arch in Arch::ALL {
-        let run =
-            |job: &str| Run::new(job).board(Board::VirtPci).arch(arch).torus("2x2").timeout(2 * DEADLINE);
+        let run = |job: &str| Run::new(job).board(board).arch(arch).torus("2x2").timeout(2 * DEADLINE);
         // Each node sleeps until its card, or another hart, interrupts it.
         expect_clean(&run("wake").harts(2).run().unwrap());
         expect_clean(&run("tree").run().unwrap());

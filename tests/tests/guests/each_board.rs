@@ -1,5 +1,5 @@
-//! What is shown of `virt` elsewhere, on each board with controllers of its own: nodes that wait, die, hang, are interrupted, held and
-//! asked (SPEC B-6, N-8, R-2, X-2).
+//! What is shown of `virt` elsewhere, on each board with controllers or cards of its own: nodes that wait, die, hang, are
+//! interrupted, held and asked (SPEC B-6, N-8, R-2, X-2).
 
 use crate::liveness::{expect_death, expect_link_noticed, expect_suspect, held};
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use xtask::run::Ending;
 use xtask::{Board, Run};
 
 /// The boards, and the most harts of a node.
-const BOARDS: [(Board, u8); 3] = [(Board::Versal, 2), (Board::SifiveU, 4), (Board::Zcu102, 4)];
+const BOARDS: [(Board, u8); 4] =
+    [(Board::Versal, 2), (Board::SifiveU, 4), (Board::Zcu102, 4), (Board::VirtE1000e, 4)];
 const DEADLINE: Duration = Duration::from_secs(120);
 const FAULTS: &str = "drop=1%,reorder=5%,seed=4";
 
@@ -21,7 +22,7 @@ fn waiting(board: Board) -> Run {
 
 #[test]
 fn n8_nodes_of_each_board_that_all_wait_take_no_processor_time() {
-    for ((board, harts), seconds) in BOARDS.into_iter().zip(["13", "14", "15"]) {
+    for ((board, harts), seconds) in BOARDS.into_iter().zip(["13", "14", "15", "16"]) {
         let run = Run::new("idle").board(board).torus("2").harts(harts).timeout(DEADLINE);
         // No other test has these arguments.
         let (outcome, least) = processor_time(run, &["--seconds", seconds], 0..2);
