@@ -332,6 +332,12 @@ pub trait Receiving: Sized + Send + 'static {
         false
     }
 
+    /// The same, and no where that takes a longer look.
+    #[inline]
+    fn seems_quiet(&mut self) -> bool {
+        self.is_quiet()
+    }
+
     /// There may be something to pull although nobody said so: the next pulls look everywhere, and until one found nothing
     /// the port is not quiet.
     fn look(&mut self) {}

@@ -87,6 +87,12 @@ impl Endpoint {
         ClientId((self.parts >> 48) as u16)
     }
 
+    /// The same context of another task.
+    #[inline]
+    pub fn of_task(self, task: u32) -> Self {
+        Self { parts: self.parts >> u32::BITS << u32::BITS | u64::from(task) }
+    }
+
     /// Whether both belong to one client.
     #[inline]
     pub fn is_fellow(self, other: Self) -> bool {

@@ -112,7 +112,8 @@ impl<T> SlotTable<T> {
     /// Puts an entry into a free slot that is made there. Without one it is not made.
     #[inline]
     pub fn insert_with(&mut self, entry: impl FnOnce() -> T) -> Option<Key> {
-        let index = self.free.pop(self.slots)?;
+        let index = self.free.first()?;
+        self.free.shift(self.slots.get(index as usize)?.link);
         Some(self.fill(index, entry))
     }
 
@@ -156,12 +157,15 @@ impl<T> SlotTable<T> {
         slot.entry.as_mut().filter(|_| slot.generation == key.generation)
     }
 
-    /// The first entry of a list and its number, which leaves the list, if `holds` holds for it.
+    /// The first entry of a list and its number, which leaves the list, if `takes` is true of it.
     #[inline]
-    pub fn shift(&mut self, list: &mut List, holds: impl FnOnce(&T) -> bool) -> Option<(u32, &mut T)> {
+    pub fn shift(&mut self, list: &mut List, takes: impl FnOnce(&mut T) -> bool) -> Option<(u32, &mut T)> {
         let number = list.first()?;
         let slot = self.slots.get_mut(number as usize)?;
-        let entry = slot.entry.as_mut().filter(|entry| holds(entry))?;
+        let entry = slot.entry.as_mut()?;
+        if !takes(entry) {
+            return None;
+        }
         list.shift(slot.link);
         Some((number, entry))
     }

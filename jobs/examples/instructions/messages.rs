@@ -49,6 +49,22 @@ pub fn rows(task: &'static Task, count: Count) -> Result<(), JobError> {
         mpi.wait(&mut sent).map_err(failed)?;
         Ok(count.between((from, to)))
     })?;
+    row("mpi-unexpected-receive-8-shared-memory", || {
+        let mut other = world.irecv(&word, 0, 1).map_err(failed)?;
+        let mut sent = world.isend(&small, 0, 0).map_err(failed)?;
+        let from = count.now();
+        let none = mpi.test(&mut other);
+        let received = world.irecv(&word, 0, 0);
+        let mut received = received.map_err(failed)?;
+        let taken = mpi.test(&mut received);
+        let to = count.now();
+        taken.map_err(failed)?.ok_or(NOTHING_TAKEN_IN)?;
+        none.map_err(failed)?;
+        mpi.wait(&mut sent).map_err(failed)?;
+        let mut requests = [other, world.isend(&small, 0, 1).map_err(failed)?];
+        mpi.wait_all(&mut requests, &mut []).map_err(failed)?;
+        Ok(count.between((from, to)))
+    })?;
     row("mpi-test-empty", || {
         let mut received = world.irecv(&word, 0, 0).map_err(failed)?;
         let from = count.now();

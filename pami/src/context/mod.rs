@@ -465,10 +465,11 @@ impl<P: Port> Context<P> {
         Parts { operations, receive_requests, incoming, acks, unexpected, collectives, posts }
     }
 
-    /// Whether an advance would find nothing to do.
+    /// Whether an advance would find nothing to do. Where that takes a longer look it says no: an advance looks.
     #[inline]
     pub fn rests(&mut self) -> bool {
-        !self.active.busy && self.active.is_quiet()
+        let active = &mut self.active;
+        !active.busy && active.port.seems_quiet() && active.posts.seem_idle()
     }
 
     /// Makes progress and never blocks: moves packets, runs handlers for those that arrived, posted work,
@@ -480,5 +481,16 @@ impl<P: Port> Context<P> {
             return if active.is_quiet() { 0 } else { active.advance_awoken() };
         }
         if active.stalled > 0 { active.advance_stalled() } else { active.advance_all(0) }
+    }
+
+    /// As [`advance`](Self::advance), for whoever waits for one message: behind one that lay ready it looks at nothing more.
+    /// The next call does.
+    #[inline]
+    pub fn advance_by_one(&mut self) -> usize {
+        let active = &mut self.active;
+        if active.busy {
+            return self.advance();
+        }
+        if active.is_quiet() { 0 } else { active.advance_by_one() }
     }
 }

@@ -36,7 +36,16 @@ impl<P: Port> Active<P> {
     pub(super) fn advance_awoken(&mut self) -> usize {
         let Some(arrival) = self.port.pull_ready() else { return self.advance_queued() };
         self.take_next(arrival);
-        self.advance_behind()
+        self.advance_behind(1)
+    }
+
+    /// The same, and it leaves what may lie behind the message to the next one, but for one of so many.
+    #[inline(never)]
+    pub(super) fn advance_by_one(&mut self) -> usize {
+        let Some(arrival) = self.port.pull_ready() else { return self.advance_behind(0) };
+        self.take_next(arrival);
+        let looks = self.transport.counters().received.is_multiple_of(ARRIVALS_PER_ADVANCE as u64);
+        if looks { self.advance_behind(1) } else { 1 }
     }
 
     /// The same of one that lies in the reception FIFO.
@@ -44,13 +53,13 @@ impl<P: Port> Active<P> {
     fn advance_queued(&mut self) -> usize {
         let Some(arrival) = self.port.pull_queued() else { return self.advance_all(0) };
         self.take_next(arrival);
-        self.advance_behind()
+        self.advance_behind(1)
     }
 
-    /// An advance behind its first message.
+    /// An advance behind so many messages, its first or none.
     #[inline(never)]
-    fn advance_behind(&mut self) -> usize {
-        let (events, drained) = self.take_more_ready();
+    fn advance_behind(&mut self, ready: usize) -> usize {
+        let (events, drained) = self.take_more_ready(ready);
         let rests =
             drained && !self.dead_packets_left && self.port.deaths() == self.deaths && self.is_quiet();
         if rests { events } else { self.advance_all(events) }
@@ -58,13 +67,13 @@ impl<P: Port> Active<P> {
 
     /// What lies ready, while nothing is under way.
     pub(super) fn take_all_ready(&mut self) -> usize {
-        if self.take_ready() { self.take_more_ready().0 } else { 0 }
+        if self.take_ready() { self.take_more_ready(1).0 } else { 0 }
     }
 
-    /// What lies ready behind a message. Returns how many messages there were with that one, and whether the port is drained.
+    /// What lies ready behind so many messages. Returns how many there were with those, and whether the port is drained.
     #[inline(always)]
-    fn take_more_ready(&mut self) -> (usize, bool) {
-        let mut events = 1;
+    fn take_more_ready(&mut self, ready: usize) -> (usize, bool) {
+        let mut events = ready;
         while !self.busy && events < ARRIVALS_PER_ADVANCE {
             if self.port.is_drained() {
                 return (events, true);

@@ -3,6 +3,7 @@
 use crate::machine::{CONTEXTS, MTU, QUEUE, buffer, filled, machine_of, pattern};
 use crate::shapes::{self, gathered, layouts, reach, scattered};
 use crate::stage::{Port, Stage, Told, envelope, handler, leak, message};
+use pami::context::ARRIVALS_PER_ADVANCE;
 use pami::endpoint::ContextOffset;
 use pami::packet::{DEFERRING, Envelope, HEADER_LIMIT, Kind};
 use pami::receive::HALVES_LIMIT;
@@ -131,6 +132,35 @@ fn p11_posted_work_waits_in_order_for_a_stalled_receiver() {
         stage[1].advance();
         stage[0].advance();
     }
+}
+
+#[test]
+fn p2_who_advances_by_one_gets_one_message_and_is_held_up_by_no_number_of_them() {
+    let mut stage = two(true);
+    let to = stage.at(1);
+    stage.advance(1, 2);
+    stage.world.stepped();
+    stage.world.lock().ready = true;
+    for byte in 0..3 {
+        stage[0].send_immediate(to, 0, &[], &[byte]).unwrap();
+    }
+    for byte in 0..3 {
+        assert_eq!((stage[1].advance_by_one(), stage.data()), (1, vec![vec![byte]]));
+    }
+    assert_eq!(stage[1].advance_by_one(), 0);
+    // Messages come as fast as they are taken: what was posted is done all the same.
+    let run: &AtomicUsize = leak(AtomicUsize::new(0));
+    let work = leak(move |_: &mut Active<Port>, _: usize| {
+        run.fetch_add(1, Relaxed);
+        Progress::Done
+    });
+    stage[1].poster().post(leak(WorkSlot::new()), Work { run: work, cookie: 0 }).unwrap();
+    for _ in 0..ARRIVALS_PER_ADVANCE {
+        stage[0].send_immediate(to, 0, &[], &[3]).unwrap();
+        assert!(stage[1].advance_by_one() > 0);
+    }
+    assert_eq!(run.load(Relaxed), 1);
+    assert_eq!(stage.data().len(), ARRIVALS_PER_ADVANCE);
 }
 
 #[test]

@@ -116,8 +116,8 @@ fn q2_the_first_of_a_list_leaves_it_if_it_is_wanted() {
         let key = table.insert(entry).unwrap();
         list.push(&mut table, key.index);
     }
-    assert_eq!(table.shift(&mut list, |&entry| entry == 11), None, "it is not the first");
-    assert_eq!(table.shift(&mut list, |&entry| entry == 10), Some((0, &mut 10)));
+    assert_eq!(table.shift(&mut list, |entry| *entry == 11), None, "it is not the first");
+    assert_eq!(table.shift(&mut list, |entry| *entry == 10), Some((0, &mut 10)));
     assert!(list.iter(&table).eq([1, 2]));
     assert_eq!(table.shift(&mut list, |_| true), Some((1, &mut 11)));
     assert_eq!(table.shift(&mut list, |_| true), Some((2, &mut 12)));

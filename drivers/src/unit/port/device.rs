@@ -265,6 +265,11 @@ impl<P: Platform, N: Network> Receiving for NodePort<P, N> {
         self.station.bell.is_quiet() && self.engine_rests()
     }
 
+    #[inline]
+    fn seems_quiet(&mut self) -> bool {
+        self.station.bell.is_quiet() && self.engine_rests_on()
+    }
+
     fn look(&mut self) {
         self.look_everywhere();
         // The hart is awake.

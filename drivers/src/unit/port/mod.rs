@@ -367,10 +367,14 @@ impl<P: Platform, N: Network> NodePort<P, N> {
     /// Whether the engine has nothing to do that this port knows of: nothing has come in, nothing was given to it.
     #[inline]
     fn engine_rests(&mut self) -> bool {
-        if self.rest == 0 && !self.may_rest_on() {
-            return false;
-        }
-        self.rest -= 1;
+        (self.rest > 0 || self.may_rest_on()) && self.engine_rests_on()
+    }
+
+    /// The same, as long as no longer look is due.
+    #[inline]
+    fn engine_rests_on(&mut self) -> bool {
+        let Some(rest) = self.rest.checked_sub(1) else { return false };
+        self.rest = rest;
         self.watched.load(Ordering::Relaxed) == self.seen
     }
 

@@ -201,7 +201,7 @@ impl Data {
 
     /// Puts a word where its first bytes lie, if these are one whole word of the memory and `bytes` is a word as well. Returns
     /// whether it did.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put_word(&self, bytes: &[u8]) -> bool {
         // Byte by byte it would take as long as all the rest.
         let Ok(&word) = u64::ref_from_bytes(bytes) else { return false };

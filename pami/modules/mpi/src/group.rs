@@ -239,6 +239,14 @@ impl Lists {
 }
 
 impl Group {
+    /// The task of rank 0 and by how much tasks rise from rank to rank, if they do by the same everywhere.
+    pub(crate) fn progression(&self) -> Option<(u32, u32)> {
+        match self.0 {
+            Ranks::Range { first, stride, .. } => Some((first, stride)),
+            Ranks::List(_) => None,
+        }
+    }
+
     /// The members of a communicator of it, in one context.
     pub(crate) fn members(&self, population: Population, context: u8) -> Result<Members<'static>> {
         let contexts = context..context + 1;

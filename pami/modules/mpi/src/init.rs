@@ -55,6 +55,8 @@ impl<N: Node> Mpi<N> {
             Library {
                 node,
                 vcis,
+                only: vcis.first().filter(|_| vcis.len() == 1),
+                first: vcis.first().ok_or(Error::Count(0))?,
                 eager_limit: AtomicUsize::new(settings.eager_limit),
                 sleeps: AtomicBool::new(settings.sleeps),
                 settings: Mutex::new(settings),
@@ -93,7 +95,13 @@ impl<N: Node> Mpi<N> {
         for (number, vci) in vcis.iter().enumerate() {
             vci.lane.open(&mut client, number as u8)?;
             let on_deaths = library.callbacks()?.deaths;
-            vci.lane.with(|| node.rest(), |context| context.on_deaths(Some(on_deaths)));
+            vci.lane.with(
+                || node.rest(),
+                |context| {
+                    context.on_deaths(Some(on_deaths));
+                    vci.state.lock().me = context.endpoint();
+                },
+            );
         }
         *library.client.lock() = Some(client);
         let mpi = Self { library };

@@ -13,9 +13,9 @@ use crate::request::{Activity, OWN, Requests, Slot};
 use crate::settings::Settings;
 use crate::window::Windows;
 use base::{Lane, fill};
-use pami::Active;
 use pami::client::Node;
 use pami::device::Port;
+use pami::{Active, Endpoint};
 use spin::Mutex;
 
 /// What a VCI's handlers and callers change, always with the context at hand, but for a look at a request.
@@ -25,6 +25,8 @@ pub(crate) struct State {
     pub(crate) communicators: Communicators,
     pub(crate) collectives: Collectives,
     pub(crate) windows: Windows,
+    /// The endpoint that the context is.
+    pub(crate) me: Endpoint,
     /// While the library is not finalized.
     pub(crate) protocols: Option<Protocols>,
 }
@@ -39,6 +41,7 @@ impl State {
             communicators: Communicators::new(node, settings)?,
             collectives: Collectives::new(node, settings)?,
             windows: Windows::new(node, settings)?,
+            me: Endpoint::from_bits(u64::MAX),
             protocols: None,
         })
     }
@@ -96,6 +99,7 @@ impl<P: Port> Vci<P> {
                 communicators,
                 collectives,
                 windows,
+                me: Endpoint::from_bits(u64::MAX),
                 protocols: None,
             }),
             lags: Lags::default(),

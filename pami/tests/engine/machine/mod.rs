@@ -325,6 +325,18 @@ impl Receiving for TestPort {
         stepped && !died && !arrived
     }
 
+    fn pull_ready(&mut self) -> Option<Packet> {
+        let mut state = self.world.lock();
+        if state.ready { state.port(self.me).local.pop_front() } else { None }
+    }
+
+    fn is_drained(&mut self) -> bool {
+        let mut state = self.world.lock();
+        let ready = state.ready;
+        let port = state.port(self.me);
+        ready && port.local.is_empty() && port.reception.is_empty()
+    }
+
     fn pull(&mut self) -> Option<Packet> {
         self.local_first = !self.local_first;
         let mut state = self.world.lock();

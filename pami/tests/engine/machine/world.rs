@@ -64,6 +64,8 @@ pub struct State {
     pub first_dead: Option<u32>,
     pub ended: BTreeSet<u32>,
     pub stepped: bool,
+    /// Whether what came within a node lies ready: a first look finds it.
+    pub ready: bool,
     /// Refuses packets now and then although there is room, as a unit on another hart that makes room may seem to. 0: never.
     pub moody: u64,
     /// A task whose packets find no room.
@@ -98,6 +100,7 @@ impl World {
             first_dead: None,
             ended: BTreeSet::new(),
             stepped: false,
+            ready: false,
             moody: 0,
             muted: None,
             seen: Vec::new(),

@@ -254,7 +254,9 @@ impl<N: Node> Communicator<N> {
             library.vcis[usize::from(vci)].state.lock().communicators.give_back();
         });
         let (slot, generation, mut request) = begun?;
-        let new = Self { library, id, generation, rank, size, vci, slot };
+        let home = library.vci(vci.into())?;
+        let (first, stride) = group.progression().unwrap_or_default();
+        let new = Self { library, id, generation, rank, size, home, first, stride, vci, slot };
         match self.library().wait(&mut request) {
             Ok(_) => Ok(new),
             Err(error) => {

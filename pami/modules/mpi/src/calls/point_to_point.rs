@@ -36,8 +36,7 @@ impl<N: Node> Communicator<N> {
         state: &mut State,
         work: impl FnOnce(&mut At<'_, N::Port>) -> Result<T>,
     ) -> Result<T> {
-        let vci = self.library.vci(self.context().into())?;
-        work(&mut state.at(active, vci, self.library.callbacks()?)?)
+        work(&mut state.at(active, self.home, self.library.callbacks()?)?)
     }
 
     /// The number that messages name this communicator by: those of the library's own another than the application's.
@@ -100,15 +99,13 @@ impl<N: Node> Communicator<N> {
         if tag < 0 || !data.datatype().is_committed() {
             return false;
         }
-        let Ok(vci) = self.library.vci(self.vci.into()) else { return false };
+        let vci = self.home;
         let mut guard = vci.lane.enter(|| self.library.node.rest());
         let Some(active) = guard.as_mut() else { return false };
         let State { messages, communicators, protocols: Some(protocols), .. } = &mut *vci.state.lock() else {
             return false;
         };
-        let entry = communicators.entry(self.slot, self.generation);
-        // A negative rank is over all that there are.
-        let Some(target) = entry.and_then(|entry| entry.members.endpoint(dest as u32)) else { return false };
+        let Some(target) = self.member(communicators, active.endpoint(), dest) else { return false };
         let (communicator, source) = (self.number(internal), self.rank);
         let short = Short { data, target, communicator, source, tag };
         messages.send_at_once(active, protocols, &short, self.library.eager_limit.load(Ordering::Relaxed))
@@ -171,6 +168,34 @@ impl<N: Node> Communicator<N> {
         tag: i32,
         internal: bool,
     ) -> Result<Request> {
+        match self.post_at_once(data, source, tag, internal) {
+            Some(request) => Ok(request),
+            None => self.begin_receive_otherwise(data, source, tag, internal),
+        }
+    }
+
+    /// Posts a receive from somebody if nothing is wrong with the call and no message waits that it might want. If not,
+    /// others find out why. The context is not needed for that, so another thread may have it.
+    #[inline]
+    fn post_at_once(&self, data: &Data, source: i32, tag: i32, internal: bool) -> Option<Request> {
+        if tag < ANY_TAG || !data.datatype().is_committed() || u32::try_from(data.bytes()).is_err() {
+            return None;
+        }
+        let State { requests, messages, communicators, me, protocols: Some(_), .. } =
+            &mut *self.home.state.lock()
+        else {
+            return None;
+        };
+        let from = Some(self.member(communicators, *me, source)?);
+        let communicator = self.number(internal);
+        messages.post_at_once(requests, internal, || {
+            let (data, message) = (data.clone(), None);
+            Receiving { data, communicator, source, tag, from, message }
+        })
+    }
+
+    #[inline(never)]
+    fn begin_receive_otherwise(&self, data: &Data, source: i32, tag: i32, internal: bool) -> Result<Request> {
         self.check_source(source, tag)?;
         check_data(data)?;
         self.enter(|active, state| {

@@ -91,17 +91,17 @@ impl<N: Node> Mpi<N> {
     /// As [`wait`](Self::wait).
     pub fn test(&self, request: &mut Request) -> Result<Option<Status>> {
         // Of what nothing became since it was seen active, nothing is to be told.
-        if let [vci] = self.library.vcis
+        if let Some(vci) = self.library.only
             && request.vci() == 0
             && vci.activity.has(request)
+            && let Some(mut guard) = vci.lane.try_enter()
         {
-            let Some(mut guard) = vci.lane.try_enter() else { return self.test_all_over(request) };
             if Library::<N>::rests(vci, &mut guard) {
                 return Ok(None);
             }
             return self.test_with(vci, guard, request);
         }
-        if self.library.seems_active(request) { self.test_all_over(request) } else { self.ended(request) }
+        self.test_all_over(request)
     }
 
     /// As [`test`](Self::test), of a request of the only VCI.
@@ -115,10 +115,13 @@ impl<N: Node> Mpi<N> {
         if self.library.advance_with(vci, guard)? == 0 { Ok(None) } else { take(vci, request) }
     }
 
-    /// As [`test`](Self::test), where there are several VCIs, or other threads have the only one.
+    /// As [`test`](Self::test), of any request.
     #[inline(never)]
     fn test_all_over(&self, request: &mut Request) -> Result<Option<Status>> {
-        if self.library.advance()? == 0 { Ok(None) } else { self.ended(request) }
+        if self.library.seems_active(request) && self.library.advance()? == 0 {
+            return Ok(None);
+        }
+        self.ended(request)
     }
 
     /// The status if the request is complete.

@@ -1,10 +1,10 @@
 //! The handle of a communicator.
 
 use super::{Library, Mpi};
-use crate::communicators::CommunicatorEntry;
+use crate::communicators::{CommunicatorEntry, Communicators};
 use crate::context_id::SELF;
 use crate::error::{Error, Result};
-use crate::vci::State;
+use crate::vci::{State, Vci};
 use pami::client::Node;
 use pami::{Active, Endpoint, GeometryId, WORLD};
 use rings::slot_table::FIRST;
@@ -16,6 +16,11 @@ pub struct Communicator<N: Node> {
     pub(crate) generation: u32,
     pub(crate) rank: u32,
     pub(crate) size: u32,
+    /// Where all of it happens.
+    pub(crate) home: &'static Vci<N::Port>,
+    /// The task of rank 0, and by how much tasks rise from rank to rank; 0 if they are listed.
+    pub(crate) first: u32,
+    pub(crate) stride: u32,
     pub(crate) vci: u8,
     pub(crate) slot: u16,
 }
@@ -69,7 +74,7 @@ impl<N: Node> Communicator<N> {
         &self,
         work: impl FnOnce(&mut Active<N::Port>, &mut State) -> Result<T>,
     ) -> Result<T> {
-        self.library.enter(self.vci.into(), |active, state| {
+        self.library.enter_at(self.home, |active, state| {
             self.entry(state)?;
             work(active, state)
         })
@@ -84,6 +89,25 @@ impl<N: Node> Communicator<N> {
         state.communicators.entry(self.slot, self.generation).ok_or(Error::Comm)
     }
 
+    /// The endpoint of one of its processes, whose client and context `me` has; `None` if it was freed, or of a rank that is
+    /// none, negative ones among them.
+    #[inline(always)]
+    pub(crate) fn member(
+        &self,
+        communicators: &mut Communicators,
+        me: Endpoint,
+        rank: i32,
+    ) -> Option<Endpoint> {
+        let (entry, rank) = (communicators.entry(self.slot, self.generation)?, rank as u32);
+        if rank >= self.size {
+            return None;
+        }
+        if self.stride == 0 {
+            return listed(entry, rank);
+        }
+        Some(me.of_task(self.first.wrapping_add(rank.wrapping_mul(self.stride))))
+    }
+
     /// The endpoint of one of its processes.
     ///
     /// # Errors
@@ -94,16 +118,33 @@ impl<N: Node> Communicator<N> {
     }
 }
 
+/// The endpoint of a process of a communicator whose tasks are listed.
+#[inline(never)]
+fn listed(entry: &CommunicatorEntry, rank: u32) -> Option<Endpoint> {
+    entry.members.endpoint(rank)
+}
+
 impl<N: Node> Mpi<N> {
     /// `MPI_COMM_WORLD`: all tasks of the job.
     pub fn world(&self) -> Communicator<N> {
         let (rank, size) = (self.library.node.task(), self.library.node.tasks());
         let library = self.library;
-        Communicator { library, id: WORLD, generation: FIRST, rank, size, vci: 0, slot: 0 }
+        Communicator {
+            library,
+            id: WORLD,
+            generation: FIRST,
+            rank,
+            size,
+            home: library.first,
+            first: 0,
+            stride: 1,
+            vci: 0,
+            slot: 0,
+        }
     }
 
     /// `MPI_COMM_SELF`: this task.
     pub fn itself(&self) -> Communicator<N> {
-        Communicator { id: SELF, rank: 0, size: 1, slot: 1, ..self.world() }
+        Communicator { id: SELF, rank: 0, size: 1, first: self.library.node.task(), slot: 1, ..self.world() }
     }
 }

@@ -41,6 +41,10 @@ pub enum Threads {
 pub(crate) struct Library<N: Node> {
     pub(crate) node: &'static N,
     pub(crate) vcis: &'static [Vci<N::Port>],
+    /// The one that there is, if there are no others.
+    pub(crate) only: Option<&'static Vci<N::Port>>,
+    /// The first of them.
+    pub(crate) first: &'static Vci<N::Port>,
     pub(crate) settings: Mutex<Settings>,
     pub(crate) eager_limit: AtomicUsize,
     pub(crate) sleeps: AtomicBool,
@@ -146,7 +150,19 @@ impl<N: Node> Library<N> {
         number: usize,
         work: impl FnOnce(&mut Active<N::Port>, &mut State) -> Result<T>,
     ) -> Result<T> {
-        let vci = self.vci(number)?;
+        self.enter_at(self.vci(number)?, work)
+    }
+
+    /// The same with a VCI at hand.
+    ///
+    /// # Errors
+    /// [`Error::Finalized`].
+    #[inline]
+    pub(crate) fn enter_at<T>(
+        &self,
+        vci: &'static Vci<N::Port>,
+        work: impl FnOnce(&mut Active<N::Port>, &mut State) -> Result<T>,
+    ) -> Result<T> {
         let mut guard = vci.lane.enter(|| self.node.rest());
         let context = guard.as_mut().ok_or(Error::Finalized)?;
         let mut state = vci.state.lock();

@@ -110,14 +110,14 @@ impl<N: Node> Library<N> {
         guard.as_mut().is_some_and(Context::rests) && !vci.lags()
     }
 
-    /// Advances a VCI once. Returns as [`advance`](Self::advance).
+    /// Advances a VCI by what is new, or by the first message of it. Returns as [`advance`](Self::advance).
     ///
     /// # Errors
     /// [`Error::Finalized`].
     #[inline(always)]
     pub(crate) fn advance_with(&self, vci: &Vci<N::Port>, mut guard: Guard<N::Port>) -> Result<usize> {
         let context = guard.as_mut().ok_or(Error::Finalized)?;
-        let moved = context.advance();
+        let moved = context.advance_by_one();
         if vci.lags() {
             vci.catch_up(context, self.callbacks()?);
             return Ok(moved + 1);

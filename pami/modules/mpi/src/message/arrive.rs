@@ -6,7 +6,7 @@ use crate::envelope::{
     Source,
 };
 use crate::lags::{Lag, Lags};
-use crate::request::{Operation, Progress, Receiving, Requests};
+use crate::request::{Progress, Receiving, Requests};
 use pami::device::Port;
 use pami::{Message, Part, Receive};
 use zerocopy::FromBytes;
@@ -29,15 +29,11 @@ impl Messages {
         if envelope.flags != 0 || envelope.len.get() as usize != message.total || !message.is_whole() {
             return false;
         }
-        let wants = |receiving: &Receiving| receiving.wanted().is(envelope);
-        let Some((slot, activity, entry)) = requests.shift_receive(&mut self.posted, wants) else {
-            return false;
+        let takes = |receiving: &Receiving| {
+            receiving.wanted().is(envelope).then(|| receiving.all_came(envelope, message.data))
         };
-        let Some(Operation::Receive(receiving)) = &entry.operation else { return false };
-        // Made where it stays: a status is long.
-        entry.status = Some(receiving.all_came(envelope, message.data));
-        if entry.end((slot, activity)) {
-            requests.free(slot);
+        if !requests.end_first(&mut self.posted, takes) {
+            return false;
         }
         self.passed(message.origin, envelope.credit.get(), message.total);
         if self.waits() {

@@ -97,10 +97,11 @@ impl Pool {
         more > 0
     }
 
-    /// A message of a peer's that never lay here needs its units no more.
-    #[inline]
-    pub(super) fn passed(&mut self, credit: &mut Credit, units: u16) {
+    /// A message of a peer's that never lay here needs its units no more. Returns as [`Credit::is_due`].
+    #[inline(never)]
+    pub(super) fn passed(&mut self, credit: &mut Credit, units: u16) -> bool {
         self.left(credit, units);
+        credit.is_due()
     }
 
     /// A message of a peer's that lay here is gone.
@@ -123,10 +124,7 @@ impl Pool {
             units -= over;
         }
         if units > 0 {
-            // A peer has no more than it was granted.
-            credit.owed = credit.granted.min(credit.owed.saturating_add(units));
-            // It may have what it does not use again.
-            credit.recalled = false;
+            credit.owe(units);
         }
     }
 
@@ -145,6 +143,7 @@ impl Pool {
     }
 
     /// Whether a peer has more than it is sure of.
+    #[inline]
     pub(super) fn is_over(&self, credit: &Credit) -> bool {
         credit.total() > self.sure
     }
@@ -170,8 +169,19 @@ impl Pool {
 
 impl Credit {
     /// All that the peer was granted.
+    #[inline]
     fn total(&self) -> u16 {
         self.granted + self.here
+    }
+
+    /// The peer may use so many units of its grant again, more than none. Returns as [`is_due`](Self::is_due).
+    #[inline]
+    pub(super) fn owe(&mut self, units: u16) -> bool {
+        // A peer has no more than it was granted.
+        self.owed = self.granted.min(self.owed.saturating_add(units));
+        // It may have what it does not use again.
+        self.recalled = false;
+        self.is_due()
     }
 
     /// A message of the peer's is to lie here. Returns whether it was granted that.

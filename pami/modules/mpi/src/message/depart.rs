@@ -101,8 +101,9 @@ impl Messages {
         };
         let Some(peer) = self.peer(short.target) else { return false };
         let Some(envelope) = short.envelope(peer, WORD, 1) else { return false };
-        let sent =
-            protocols::send_immediate(&protocols.short, active, short.target, envelope.as_bytes(), &word);
+        // In words, which are moved whole.
+        let words: [u64; size_of::<Envelope>() / WORD] = zerocopy::transmute!(envelope);
+        let sent = protocols::send_immediate(&protocols.short, active, short.target, words.as_bytes(), &word);
         if sent.is_ok() {
             peer.credit.told_all();
             peer.credit.spend(1);

@@ -36,7 +36,7 @@ use crate::envelope::{ANSWER, Envelope, RECALL, RTS};
 use crate::error::Result;
 use crate::lags::Lags;
 use crate::protocols::Protocols;
-use crate::request::{Operation, Receiving, Requests, Sending};
+use crate::request::{Operation, Receiving, Request, Requests, Sending};
 use crate::settings::Settings;
 use base::fill;
 use bulk::Bulk;
@@ -117,6 +117,22 @@ impl Messages {
         })
     }
 
+    /// Posts a receive, unless messages wait: it might want one. Returns its request, if there is room for it.
+    #[inline(always)]
+    pub(crate) fn post_at_once(
+        &mut self,
+        requests: &mut Requests,
+        internal: bool,
+        receiving: impl FnOnce() -> Receiving,
+    ) -> Option<Request> {
+        if !self.unexpected.is_empty() {
+            return None;
+        }
+        let request = requests.open_for(internal, || Operation::Receive(receiving())).ok()?;
+        self.posted.push(requests, request.slot().into());
+        Some(request)
+    }
+
     /// Whether a message waits that is wanted.
     pub(crate) fn has_waiting(&self, wanted: &Wanted) -> bool {
         self.unexpected.find(|waiting| wanted.is(&waiting.envelope)).is_some()
@@ -173,9 +189,13 @@ impl Messages {
         if gained > 0 {
             peer.credit.gain(gained);
         }
-        let units = if len <= CHUNK { 1 } else { units_of(len) };
-        self.pool.passed(&mut peer.credit, units);
-        if peer.credit.is_due() {
+        // Most are short, of peers that have no more than they are sure of.
+        let is_due = if len <= CHUNK && !self.pool.is_over(&peer.credit) {
+            peer.credit.owe(1)
+        } else {
+            self.pool.passed(&mut peer.credit, units_of(len))
+        };
+        if is_due {
             self.queue(task);
         }
     }

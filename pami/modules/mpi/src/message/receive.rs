@@ -47,11 +47,17 @@ impl Receiving {
         }
     }
 
+    /// All of its data, which is no word, goes to its place.
+    #[inline(never)]
+    fn put_all(&self, data: &[u8]) {
+        self.put(0, data);
+    }
+
     /// Its message came with all of its data. Returns what is told of it.
     #[inline(always)]
     pub(super) fn all_came(&self, envelope: &Envelope, data: &[u8]) -> Status {
         if !self.data.put_word(data) {
-            self.put(0, data);
+            self.put_all(data);
         }
         self.ended(envelope, None)
     }

@@ -140,6 +140,12 @@ impl Unexpected {
         Some(number)
     }
 
+    /// Whether no message waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// The first that `holds` holds for.
     pub(crate) fn find(&self, holds: impl Fn(&Waiting) -> bool) -> Option<u32> {
         self.queue.iter(&self.places).find(|&number| self.places.get(number).is_some_and(&holds))

@@ -312,19 +312,25 @@ impl Requests {
         }
     }
 
-    /// Takes the first receive out of `list` if it is what `wants` says, for [`Entry::end`]. Returns its slot besides.
+    /// Takes the first receive out of `list` and ends it, if `takes` says with what status. Returns whether it did.
     #[inline(always)]
-    pub(crate) fn shift_receive(
+    pub(crate) fn end_first(
         &mut self,
         list: &mut List,
-        wants: impl FnOnce(&Receiving) -> bool,
-    ) -> Option<(u16, Activity, &mut Entry)> {
-        let is_wanted = |entry: &Entry| match &entry.operation {
-            Some(Operation::Receive(receiving)) => wants(receiving),
+        takes: impl FnOnce(&Receiving) -> Option<Status>,
+    ) -> bool {
+        let ends = |entry: &mut Entry| match &entry.operation {
+            // Made where it stays: a status is long.
+            Some(Operation::Receive(receiving)) => {
+                takes(receiving).map(|status| entry.status = Some(status)).is_some()
+            }
             _ => false,
         };
-        let (index, entry) = self.table.shift(list, is_wanted)?;
-        Some((index as u16, self.activity, entry))
+        let Some((index, entry)) = self.table.shift(list, ends) else { return false };
+        if entry.end((index as u16, self.activity)) {
+            self.free(index as u16);
+        }
+        true
     }
 
     /// Hands what is told of a completed request to `tell`, once, or `None` if it is active: it is free afterwards, or inactive.
