@@ -78,9 +78,11 @@ pub fn lock() -> Line {
 /// The service node waits for an answer, or is to have one unasked, as something has changed.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Answers the service node, with the state of the links: now, or, if the line is in use, maybe by what this very hart was doing, when it is given back.
+/// Answers the service node, with the state of the links: now, or, if the line is in use, maybe by what this very hart was
+/// doing, when it is given back.
 pub fn answer() {
-    ASKED.store(true, Ordering::Relaxed);
+    // Who answers sees the links as they are here.
+    ASKED.store(true, Ordering::Release);
     give_answer();
 }
 
@@ -93,7 +95,7 @@ fn give_answer() {
             return;
         }
         let Some(mut line) = LINE.try_lock() else { return };
-        if let Some(console) = line.as_mut().filter(|_| ASKED.swap(false, Ordering::Relaxed)) {
+        if let Some(console) = line.as_mut().filter(|_| ASKED.swap(false, Ordering::Acquire)) {
             let text = Text::new(format_args!("alive down={} lost={}", links::down(), links::lost()));
             send(console, FrameKind::Status, text.as_bytes());
         } else {

@@ -5,7 +5,7 @@
 //! wait for. Nothing ticks. What was lost meanwhile goes again, as everything that the torus loses.
 
 use crate::board::{self, CardInterrupt};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use drivers::nic::{Acknowledge as _, Told};
 use spin::{Mutex, Once};
 
@@ -15,7 +15,8 @@ const LOOK_EVERY_NS: u64 = 1_000_000_000;
 /// The cards, in the order in which they were found: that on the torus, then that on the tree.
 static CARDS: [Once<CardInterrupt>; board::ADAPTERS] = [const { Once::new() }; board::ADAPTERS];
 
-/// Held by who asks the cards for their links.
+/// Somebody wants to know of the links; held by who asks the cards for them.
+static LOOK: AtomicBool = AtomicBool::new(false);
 static LOOKING: Mutex<()> = Mutex::new(());
 /// The cards whose link is down, as a set of bits, and how often one has gone down.
 static DOWN: AtomicU32 = AtomicU32::new(0);
@@ -45,16 +46,24 @@ pub(crate) fn serve() -> Told {
 
 /// Whether a link has gone down or come up. To be asked while no interrupt is taken.
 pub(crate) fn look() -> bool {
-    // Who looks just now sees no less.
-    let Some(_looking) = LOOKING.try_lock() else { return false };
-    let was = DOWN.load(Ordering::Relaxed);
-    let down = cards().enumerate().fold(0, |down, (at, card)| {
-        let bit = 1 << at;
-        if card.link_is_up(was & bit == 0) { down } else { down | bit }
-    });
-    DOWN.store(down, Ordering::Relaxed);
-    LOST.fetch_add((down & !was).count_ones(), Ordering::Relaxed);
-    down != was
+    LOOK.store(true, Ordering::SeqCst);
+    let mut changed = false;
+    while LOOK.load(Ordering::SeqCst) {
+        // Who looks just now looks again for this one.
+        let Some(_looking) = LOOKING.try_lock() else { break };
+        if !LOOK.swap(false, Ordering::SeqCst) {
+            continue;
+        }
+        let was = DOWN.load(Ordering::Relaxed);
+        let down = cards().enumerate().fold(0, |down, (at, card)| {
+            let bit = 1 << at;
+            if card.link_is_up(was & bit == 0) { down } else { down | bit }
+        });
+        DOWN.store(down, Ordering::Relaxed);
+        LOST.fetch_add((down & !was).count_ones(), Ordering::Relaxed);
+        changed |= down != was;
+    }
+    changed
 }
 
 /// The same before a sleep, if the last such look is long enough ago.

@@ -35,9 +35,10 @@ pub fn exit_code(status: i32) -> u8 {
 pub fn finish(console: Option<Console>, code: u8, counters: impl fmt::Display) -> ! {
     if let Some(mut console) = console {
         let allocations = heap::allocations_since_start();
-        let lost = links::lost();
-        let text =
-            Text::new(format_args!("end status={code} {counters}allocations={allocations} lost={lost}"));
+        let (down, lost) = (links::down(), links::lost());
+        let text = Text::new(format_args!(
+            "end status={code} {counters}allocations={allocations} down={down} lost={lost}"
+        ));
         console::send(&mut console, FrameKind::Status, text.as_bytes());
         console.flush();
     }
@@ -50,6 +51,8 @@ pub fn end_job(status: i32, counters: impl fmt::Display) -> ! {
     if console::begin_ending() == Ending::Again {
         board::exit(code);
     }
+    // What came up, or went down, since the last sleep.
+    links::look();
     finish(console::seize(), code, counters)
 }
 

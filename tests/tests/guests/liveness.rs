@@ -275,8 +275,8 @@ pub fn expect_link_noticed(run: impl Fn(&str) -> Run) {
     let why = "node 1 is dead: its link to the torus was down for 4 s";
     assert!(outcome.failures().any(|failure| failure == why), "{}", outcome.explain());
     // Nobody has anything to send, nor to look at: if it does not interrupt, it is asked.
-    let outcome =
-        run("idle").args(["--seconds", "8"]).timeout(DEADLINE).unplug("node=0@500ms+7s").run().unwrap();
+    let idle = run("idle").args(["--seconds", "12"]).timeout(DEADLINE);
+    let outcome = idle.unplug("node=0@500ms+60s").run().unwrap();
     expect_clean(&outcome);
     assert!(told(&outcome.nodes[0]).contains(&1), "{}", outcome.explain());
 }

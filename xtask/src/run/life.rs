@@ -16,14 +16,15 @@
 //! as long as the user gives it (`--silence`), it counts as dead. Time in which this tool stood still itself does not count.
 //!
 //! *A link that is down* its node tells itself: when its card interrupts for that, else at its next sleep or question
-//! (`kernel/src/links.rs`). It is named, messages wait and go on when the link is up again. One on the torus that has been down
-//! for as long as `--silence` is dead for all others.
+//! (`kernel/src/links.rs`). It is named, messages wait and go on when the link is up again. One that says that its link to the
+//! torus is still down after as long as `--silence` is dead for all others.
 //!
 //! *The question* is a byte on the line of its console, which the kernel answers from that line's interrupt, after every hart
 //! took it (`kernel/src/question.rs`): a task that computes has no part in it. As it costs the node some instructions, and a loop
 //! that nobody asks about is to take the same ones each time (N-8, N-9), a node is asked only when it has said nothing for
 //! [`DOUBT`], on torus, tree or console, *and* somebody may be waiting for it: it was sent something since it last said anything,
-//! or some node has been asleep all that time. While all compute, nobody is asked; of those that others wait for, each at most
+//! or some node has been asleep all that time. One whose link was down when it last said is asked each [`DOUBT`] whether it
+//! still is, as nothing else need make it look. While all compute, nobody is asked; of those that others wait for, each at most
 //! once in that time. Nobody is asked either whose instructions are counted, as such a node's time is its own, or in a run with
 //! a debugger.
 
@@ -130,6 +131,11 @@ impl Signs {
     fn is_doubted(&self, now: Instant, waiting: bool, sent: u64) -> bool {
         let silent = now.saturating_duration_since(self.heard) >= DOUBT;
         self.asked.is_none() && silent && (waiting || sent != self.sent)
+    }
+
+    /// Whether it is to be asked how its links are, if it said at `told` that one is down.
+    fn is_off(&self, now: Instant, told: Option<Instant>) -> bool {
+        self.asked.is_none() && told.is_some_and(|told| now.saturating_duration_since(told) >= DOUBT)
     }
 
     /// Its process stands still, or does not. A question does not grow old meanwhile.
@@ -251,7 +257,9 @@ impl Life {
                 }
             }
             *since = since.map(|since| since + absence).or(Some(now)).filter(|_| down & TORUS_LINK != 0);
-            let length = since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+            // Up to its last word of it: it may be up again since.
+            let length = since.zip(node.links_heard());
+            let length = length.map_or(Duration::ZERO, |(since, told)| told.saturating_duration_since(since));
             if let Some(silence) = self.silence.filter(|&silence| length >= silence) {
                 node.lose(&format!("its link to the torus was down for {} s", silence.as_secs_f32()))?;
             }
@@ -272,7 +280,9 @@ impl Life {
             waiting.filter(|(_, node)| node.outcome().exit.is_none()).any(|(signs, _)| signs.sleeps(now));
         for (signs, (node, (_, sent))) in self.signs.iter_mut().zip(nodes.iter_mut().zip(traffic)) {
             let there = node.answers() && node.outcome().exit.is_none() && signs.still.is_none();
-            if there && signs.is_doubted(now, waiting, sent) && node.guest().ask() {
+            let off = node.links_heard().filter(|_| node.outcome().links_down != 0);
+            let is_asked = signs.is_doubted(now, waiting, sent) || signs.is_off(now, off);
+            if there && is_asked && node.guest().ask() {
                 node.note_question();
                 signs.ask(now);
             }
@@ -378,6 +388,19 @@ mod tests {
         assert!(signs.is_doubted(now + 6 * SECOND, false, 8));
         let (early, now) = after(3, 1000, 0);
         assert!(!early.is_doubted(now, true, 1));
+    }
+
+    #[test]
+    fn r2_who_said_that_a_link_is_down_is_asked_again_whatever_all_do() {
+        let (mut signs, now) = after(3, 1000, 0);
+        // It speaks, and nobody waits: that says nothing of its link.
+        signs.note(now, SECOND, (7, 0), 3 * SECOND);
+        assert!(!signs.is_doubted(now, false, 0));
+        assert!(!signs.is_off(now, None));
+        assert!(!signs.is_off(now, Some(now - SECOND)));
+        assert!(signs.is_off(now, Some(now - DOUBT)));
+        signs.ask(now);
+        assert!(!signs.is_off(now + SECOND, Some(now - DOUBT)));
     }
 
     #[test]

@@ -57,8 +57,9 @@ pub struct Watched {
     silent: bool,
     /// Whether it was given up, and killed.
     lost: bool,
-    /// Bytes that it has said.
+    /// Bytes that it has said, and when it last said which of its links are down.
     heard: u64,
+    links_heard: Option<Instant>,
     deframer: Deframer,
     log: Record,
     raw: Record,
@@ -77,6 +78,7 @@ impl Watched {
             silent: false,
             lost: false,
             heard: 0,
+            links_heard: None,
             deframer: Deframer::default(),
             log: create("log")?,
             raw: create("raw")?,
@@ -122,6 +124,11 @@ impl Watched {
     /// Bytes that it has said.
     pub fn heard(&self) -> u64 {
         self.heard
+    }
+
+    /// When it last said which of its links are down.
+    pub fn links_heard(&self) -> Option<Instant> {
+        self.links_heard
     }
 
     /// It gives no sign of life.
@@ -193,7 +200,7 @@ impl Watched {
                 self.log.line(format_args!("{}{}", self.rank, console::status_line(&status)));
                 self.log.flush();
                 if let Some(down) = status.number("down") {
-                    self.outcome.links_down = down;
+                    (self.outcome.links_down, self.links_heard) = (down, Some(Instant::now()));
                 }
                 self.outcome.statuses.push(status);
                 Some(Said::Status)
