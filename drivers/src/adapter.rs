@@ -16,8 +16,11 @@ pub const COOKIES: usize = IN_FLIGHT + 32;
 pub const HEAD_BYTES: usize = 96;
 /// Most bytes of header and inline data of one [`Adapter::transmit`]: a layer between may put a header before both.
 pub const FRONT_BYTES: usize = HEAD_BYTES + LINK_BYTES;
-/// Most payload of a packet, in bytes, whatever the device could carry: the kernel lays its memory out for it.
+/// Most payload of a packet that is copied on its way, in bytes, whatever the device could carry: the kernel lays its memory
+/// out for it.
 pub const MOST_MTU: usize = 4096;
+/// The same of a packet of bulk data, which goes from where it lies to its place.
+pub const MOST_BULK: usize = 16 << 10;
 /// The rank that means the network itself instead of a node.
 pub const FABRIC: u32 = u32::MAX;
 

@@ -45,6 +45,6 @@ pub type Torus<P, N> = reliable::Reliable<torus::TorusAdapter<N>, P>;
 pub type LosslessTorus<P, N> = lossless::Lossless<torus::TorusAdapter<N>, P>;
 
 /// About how many bytes of heap a node needs for its message unit and its torus.
-pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> usize {
-    unit::heap_bytes(tasks_per_node, contexts, mtu) + torus::heap_bytes(mtu) + reliable::HEAP_BYTES
+pub const fn heap_bytes(tasks_per_node: usize, contexts: usize) -> usize {
+    unit::heap_bytes(tasks_per_node, contexts, adapter::MOST_MTU) + torus::HEAP_BYTES + reliable::HEAP_BYTES
 }

@@ -14,7 +14,7 @@
 //! 64 bytes.
 
 use crate::adapter::{
-    Adapter, AdapterFaults, COOKIES, FABRIC, FRONT_BYTES, Lent, MOST_MTU, Outcome, RX_BUFFERS, Reliability,
+    Adapter, AdapterFaults, COOKIES, FABRIC, FRONT_BYTES, Lent, MOST_BULK, Outcome, RX_BUFFERS, Reliability,
     RxBuffer, Watch, copy_front,
 };
 use crate::link::LINK_BYTES;
@@ -35,10 +35,8 @@ const LEAST_MTU: u16 = 64;
 /// The first two bytes of each hardware address: locally administered, not a group.
 const MAC_PREFIX: [u8; 2] = [0x02, 0x50];
 
-/// About how many bytes of heap an adapter with packets of this payload takes.
-pub const fn heap_bytes(mtu: usize) -> usize {
-    RX_BUFFERS * (mtu + 128 + TAILROOM)
-}
+/// About how many bytes of heap an adapter takes at most.
+pub const HEAP_BYTES: usize = RX_BUFFERS * (MOST_BULK + 128 + TAILROOM);
 
 /// The hardware address of the node with this rank; that of [`FABRIC`] is the network's own.
 pub const fn mac(rank: u32) -> [u8; 6] {
@@ -80,10 +78,10 @@ impl<N: Nic> TorusAdapter<N> {
     const BODY_START: usize = 128 - LINK_BYTES - HEADER_BYTES;
     const FRAME_START: usize = Self::BODY_START - ETHERNET_HEADER;
     /// Most bytes behind a packet's header.
-    const MOST_BODY: usize = MOST_MTU + LINK_BYTES;
+    const MOST_BODY: usize = MOST_BULK + LINK_BYTES;
 
-    /// Starts `nic` for the node with rank `node`. Allocates all its memory, for the card's MTU, or [`MOST_MTU`] if that is
-    /// less: about [`heap_bytes`].
+    /// Starts `nic` for the node with rank `node`. Allocates all its memory, for the card's MTU, or [`MOST_BULK`] if that is
+    /// less: about [`HEAP_BYTES`].
     ///
     /// # Errors
     /// [`SmallMtu`].

@@ -17,7 +17,6 @@ use boot::HARTS;
 use core::fmt;
 use drivers::Either::{First, Second};
 use drivers::Setup;
-use drivers::adapter::MOST_MTU;
 use drivers::lossless::Lossless;
 use drivers::nic::{Nic, SmallMtu};
 use drivers::reliable::Reliable;
@@ -140,7 +139,7 @@ fn split_memory(
     division: &Division,
     personality: &Personality,
 ) -> (&'static mut [u8], heapless::Vec<Memory, HARTS>) {
-    let unit = drivers::heap_bytes(division.tasks, usize::from(personality.contexts), MOST_MTU);
+    let unit = drivers::heap_bytes(division.tasks, usize::from(personality.contexts));
     let tree = if personality.tree { TreeAdapter::<Card>::HEAP_BYTES } else { 0 };
     let wanted = (HEAP_BYTES + unit + unit / 4 + tree).next_multiple_of(PAGE);
     let (have, left) = (layout::bytes(&machine.banks), layout::bytes(&free));

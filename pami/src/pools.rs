@@ -47,8 +47,8 @@ impl Pools {
         unexpected: 8,
         unexpected_bytes: 512 << 10,
         pieces: PIECES,
-        // Several packets of any network, so that they are on their way while the next piece is asked for.
-        piece_bytes: 32 << 10,
+        // So much that packets of the longest kind are on their way while the next piece is asked for.
+        piece_bytes: 128 << 10,
     };
 
     /// The first that there cannot be so many of, and how many there can be.

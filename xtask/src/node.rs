@@ -16,9 +16,9 @@ use crate::arch::Arch;
 use crate::board::{Board, Cards};
 use crate::personality::HartTopology;
 
-/// The longest packet behind the Ethernet header, in bytes, that a node's adapter is told of: 4096 behind the
-/// packet's header of 32 and the link header of 24.
-pub const ADAPTER_MTU: u32 = 4096 + 32 + 24;
+/// The longest packet behind the Ethernet header, in bytes, that a node's adapter is told of: 16 KiB of bulk data behind the
+/// packet's header and the link header of 32 each.
+pub const ADAPTER_MTU: u32 = 16 * 1024 + 32 + 32;
 
 /// The same for a node's adapter on the tree: 4096 behind the packet's header of 24.
 pub const TREE_MTU: u32 = 4096 + 24;

@@ -26,7 +26,7 @@ const QUEUE: usize = 64;
 /// Bytes of the length before a frame.
 const PREFIX: usize = 4;
 /// Bytes that are read at once, at most.
-const INPUT: usize = 64 << 10;
+const INPUT: usize = 256 << 10;
 
 /// Why there is no card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -50,7 +50,7 @@ pub use regions::REGIONS;
 pub use setup::{OpenError, Setup, Sharing, StartError};
 pub use statistics::{Dropped, Statistics};
 
-use crate::adapter::{RX_BUFFERS, Watch};
+use crate::adapter::{MOST_MTU, RX_BUFFERS, Watch};
 use crate::bits::{Doorbells, LIMIT as MOST_PORTS};
 use crate::calls::Calls;
 use crate::platform::{MOST_HARTS, Platform};
@@ -89,7 +89,9 @@ pub struct MessageUnit<P: Platform, N: Network> {
     map: TaskMap,
     contexts: u8,
     agent: Option<usize>,
-    mtu: usize,
+    /// Most payload of a packet that is copied, and of one of bulk data.
+    copied: usize,
+    bulk: usize,
     interrupt: Option<N::Interrupt>,
     /// Where to see that the device has news.
     watch: Option<Watch>,
@@ -141,8 +143,9 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         {
             return Err(StartError::NoSuchHart(hart));
         }
-        let mtu = adapter.as_ref().map_or(LOCAL_MTU, Network::mtu);
-        let shm = Shm::new(wanted, pairs(wanted), mtu).map_err(|_| StartError::Mtu(mtu))?;
+        let bulk = adapter.as_ref().map_or(LOCAL_MTU, Network::mtu);
+        let copied = bulk.min(MOST_MTU);
+        let shm = Shm::new(wanted, pairs(wanted), copied).map_err(|_| StartError::Mtu(copied))?;
 
         let records = (0..wanted).map(|port| {
             let (group, context) = (port / usize::from(contexts), port % usize::from(contexts));
@@ -157,13 +160,14 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         if peers > MOST_NODES {
             return Err(StartError::TooManyPeers(peers));
         }
-        let engine = adapter.map(|adapter| adapter.engine(&stations, mtu, nodes));
+        let engine = adapter.map(|adapter| adapter.engine(&stations, copied, nodes));
         Ok(Box::leak(Box::new(Self {
             node,
             map,
             contexts,
             agent,
-            mtu,
+            copied,
+            bulk,
             interrupt,
             watch,
             sent_seen: AtomicU16::new(0),

@@ -204,10 +204,9 @@ impl Responder {
                 (route.back(Kind::GetLast, Some(*fault), *at, *total), Body::inline(rank, &[]), 0)
             }
             Answer::Data { route, region, next, at, left, total } => {
-                let most = if mtu > ALIGNMENT { mtu - mtu % ALIGNMENT } else { mtu };
-                let len = (*left).min(most as u32);
+                let len = (*left).min(aligned(mtu) as u32);
                 let part = if *total == 0 && *region == RegionId::NONE {
-                    Ok(Some(Body::inline(rank, &[])))
+                    Ok(Some((Body::inline(rank, &[]), 0)))
                 } else {
                     regions
                         .read(route.target, *region, *next, len, |bytes, offset| {
@@ -220,12 +219,14 @@ impl Responder {
                     Err(fault) => {
                         (route.back(Kind::GetLast, Some(fault), *at, *total), Body::inline(rank, &[]), 0)
                     }
-                    Ok(Some(body)) if len < *left => {
+                    Ok(Some((body, len))) if len < *left => {
                         let envelope = route.back(Kind::GetData, None, *at, *total);
                         (*next, *at, *left) = (next.wrapping_add(len), at.wrapping_add(len), *left - len);
                         return Next::Packet(Header::new(&envelope, 0, len as u16), body);
                     }
-                    Ok(Some(body)) => (route.back(Kind::GetLast, None, *at, *total), body, len as usize),
+                    Ok(Some((body, len))) => {
+                        (route.back(Kind::GetLast, None, *at, *total), body, len as usize)
+                    }
                 }
             }
         };
@@ -311,8 +312,13 @@ fn put(
     Ok(regions.scatter(target, region, segments, data))
 }
 
-/// A packet's share of a region, which it lies inside: copied, if it may change while it is sent. `None` if that takes
-/// a copy slot and there is none.
+/// Of so many bytes, those that keep the places of what follows aligned, if there are any.
+fn aligned(bytes: usize) -> usize {
+    if bytes > ALIGNMENT { bytes - bytes % ALIGNMENT } else { bytes }
+}
+
+/// A packet's share of a region, which it lies inside, and its bytes: copied, and no longer than a slot, if it may change while
+/// it is sent. `None` if that takes a copy slot and there is none.
 fn part(
     bytes: &Memory,
     offset: usize,
@@ -320,23 +326,25 @@ fn part(
     rank: u32,
     slots: &mut Stock<ANSWER_SLOTS>,
     memory: CopySlots,
-) -> Result<Option<Body>, RegionFault> {
+) -> Result<Option<(Body, u32)>, RegionFault> {
     match bytes {
         Memory::Lent(source) => {
             let data = source.slice(offset..offset + len).ok_or(RegionFault::Bounds)?;
-            Ok(Some(if len <= INLINE_BYTES {
+            let body = if len <= INLINE_BYTES {
                 Body::inline(rank, data.as_slice())
             } else {
                 Body::Lent { node: rank, header: None, data }
-            }))
+            };
+            Ok(Some((body, len as u32)))
         }
         Memory::Shared(shared) if len <= INLINE_BYTES => {
             let mut bytes = [0; INLINE_BYTES];
             shared.read(offset, &mut bytes[..len])?;
-            Ok(Some(Body::Inline { node: rank, len: len as u8, bytes }))
+            Ok(Some((Body::Inline { node: rank, len: len as u8, bytes }, len as u32)))
         }
         Memory::Shared(shared) => {
             let Some(mut slot) = slots.take(rank.into()) else { return Ok(None) };
+            let len = len.min(aligned(memory.bytes_len()));
             let read = memory
                 .bytes_mut(&mut slot)
                 .get_mut(..len)
@@ -345,7 +353,7 @@ fn part(
                 slots.give_back(slot);
                 return Err(fault);
             }
-            Ok(Some(Body::Copied { node: rank, slot }))
+            Ok(Some((Body::Copied { node: rank, slot }, len as u32)))
         }
     }
 }

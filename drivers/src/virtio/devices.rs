@@ -3,7 +3,7 @@
 use super::fake::{FakeCard, HostHal, noted};
 use super::mmio;
 use super::{Acknowledge as _, Features, Told, Transport as _, VirtioError, VirtioNet};
-use crate::adapter::{Adapter as _, MOST_MTU};
+use crate::adapter::{Adapter as _, MOST_BULK};
 use crate::link::LINK_BYTES;
 use crate::torus::TorusAdapter;
 use core::ptr::NonNull;
@@ -55,11 +55,11 @@ fn r5_rings_are_in_memory_before_the_device_may_look_at_them() {
 
 #[test]
 fn r5_no_device_says_how_much_memory_the_driver_takes() {
-    assert_eq!(adapter(FakeCard::new(u16::MAX)).mtu(), MOST_MTU + LINK_BYTES);
+    assert_eq!(adapter(FakeCard::new(u16::MAX)).mtu(), MOST_BULK + LINK_BYTES);
     let buffer = FakeCard::new(u16::MAX);
     let _adapter = adapter(buffer.clone());
     let (_, chain) = buffer.card().queues[0].as_mut().unwrap().take().unwrap();
-    assert!(chain[0].1 as usize <= MOST_MTU + 2 * 64, "a receive buffer of {} bytes", chain[0].1);
+    assert!(chain[0].1 as usize <= MOST_BULK + 2 * 64, "a receive buffer of {} bytes", chain[0].1);
 }
 
 /// Registers of a virtio-mmio device that is mere memory: words by offset.

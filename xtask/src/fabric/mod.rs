@@ -75,7 +75,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 /// The longest Ethernet frame that is carried, in bytes.
-pub const MAX_FRAME: usize = 9 * 1024;
+pub const MAX_FRAME: usize = 17 * 1024;
 /// The shortest Ethernet frame that is carried: one of the tree without a payload.
 pub const MIN_FRAME: usize = frame::ETHERNET_BYTES + pami::combine::packet::HEADER_BYTES;
 const _: () = assert!(MIN_FRAME <= frame::ETHERNET_BYTES + frame::LINK_BYTES);

@@ -9,7 +9,7 @@ use super::{MAX_FRAME, MIN_FRAME};
 use std::io::{ErrorKind, Read, Write};
 
 /// Bytes of the input and of the output buffer.
-pub const BUFFER_BYTES: usize = 64 * 1024;
+pub const BUFFER_BYTES: usize = 256 * 1024;
 /// The longest frame QEMU can send; a greater length means that the stream is no longer in step.
 pub const MAX_ANNOUNCED: usize = 68 * 1024;
 const LENGTH_BYTES: usize = 4;

@@ -29,12 +29,12 @@ where
 {
     /// Most bytes of data in a frame.
     pub fn mtu(&self) -> usize {
-        self.unit.mtu
+        self.unit.bulk
     }
 
     /// Sends node `node` a frame. False without room: take in what there is, and try again.
     pub fn send(&mut self, node: u32, word: u64, data: &'static [u8]) -> bool {
-        let data = &data[..data.len().min(self.unit.mtu)];
+        let data = &data[..data.len().min(self.unit.bulk)];
         self.full = !self.engine.send_frame(node, word, data);
         !self.full
     }

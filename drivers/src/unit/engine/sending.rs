@@ -231,7 +231,7 @@ impl<A: ReliableAdapter> Engine<A> {
                     break;
                 }
                 let (header, body) =
-                    match self.responder.next(node, rank, &unit.regions, self.slots, unit.mtu) {
+                    match self.responder.next(node, rank, &unit.regions, self.slots, unit.bulk) {
                         Next::Packet(header, body) => (header, body),
                         // A slot comes back when the adapter has sent what lies in it.
                         Next::NoSlot | Next::Nothing => {

@@ -77,7 +77,7 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
 
     #[inline]
     fn mtu(&self) -> usize {
-        self.unit.mtu
+        self.unit.copied
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! Puts, gets and updates of memory of another node, of the own one through the network, and of the own one at once.
 
 use super::*;
+use crate::adapter::{MOST_BULK, MOST_MTU};
 use crate::unit::{INLINE_BYTES, WINDOW};
 use pami::device::{Full, Receiving, RemoteMemory, Sending, Sleeping};
 use pami::layout::Segment;
@@ -161,6 +162,29 @@ fn p7_a_get_of_any_length_lands_where_it_was_wanted_and_nowhere_else() {
                 assert!(bytes(&into) == expected, "{len} bytes from {offset} to {at}");
                 assert!(into.reclaim().is_ok(), "nobody keeps the memory");
             }
+        }
+    }
+}
+
+#[test]
+fn d5_what_is_got_from_where_it_lies_comes_in_longer_packets_than_what_is_copied() {
+    const LEN: usize = 40_000;
+    for mtu in [MOST_BULK, MOST_BULK - 1, MOST_MTU] {
+        let units = units_of::<0>(&Net::new(2), (2, 1), None, mtu);
+        let (mut a, mut b) = (open(units[0], 0), open(units[1], 1));
+        assert_eq!(a.mtu(), MOST_MTU, "what is copied is no longer");
+        let content = pattern(3, LEN);
+        let (copied, _) = region(&mut b, &content);
+        let lent: &'static [u8] = content.clone().leak();
+        let lent = b.register(Memory::Lent(lent.into()), Rights::READ).unwrap();
+        let longest = mtu - mtu % 64;
+        for (region, packets) in [(copied, LEN.div_ceil(MOST_MTU)), (lent, LEN.div_ceil(longest))] {
+            let (into, before) = (shared(&[0; LEN]), statistics(&b).sent_packets);
+            let envelope = request(Kind::Get, 1, 4, 0, LEN as u32);
+            a.push_get(1, &envelope, region, Some((&into, 0)), true).unwrap();
+            assert_eq!(ended_by(&mut a, &mut b), Completed { message: 4, result: Ok(0) });
+            assert!(bytes(&into) == content, "on a network of {mtu} bytes");
+            assert_eq!(statistics(&b).sent_packets - before, packets as u64, "on a network of {mtu} bytes");
         }
     }
 }
