@@ -1,4 +1,4 @@
-//! Passes the linker scripts to the jobs.
+//! Passes the linker scripts to the jobs, and whether they are for nodes: `cfg(node)`, as the kernel has it.
 
 use std::env;
 use std::path::Path;
@@ -9,6 +9,7 @@ fn main() {
     println!("cargo:rerun-if-changed=../linker.ld");
     println!("cargo:rerun-if-changed=../linux.ld");
     if env::var_os("CARGO_CFG_HOSTED").is_some() {
+        println!("cargo:rustc-cfg=node");
         let script = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../linux.ld");
         // Log lines have numbers, which are addresses near 0: code that is moved does not reach them.
         for argument in ["-no-pie".to_owned(), format!("-Wl,-T{}", script.display())] {
@@ -19,6 +20,7 @@ fn main() {
     if variable("CARGO_CFG_TARGET_OS") != "none" {
         return;
     }
+    println!("cargo:rustc-cfg=node");
     // 2 MiB above the start of RAM: below lies the device tree (aarch64) or the firmware (riscv64).
     let base = match variable("CARGO_CFG_TARGET_ARCH").as_str() {
         "aarch64" => "0x40200000",

@@ -21,7 +21,8 @@
 //!
 //! `kernel/README.md` draws which may know of which.
 //!
-//! Off bare metal only those with links here are built: they need no hardware and are tested on the host.
+//! With `cfg(node)`, which `kernel/build.rs` sets, the crate is for a node: on bare metal, or `hosted` by Linux. Without it only
+//! those with links here are built: they need no hardware, are tested on the host, and shared with its tool.
 #![cfg_attr(not(test), no_std)]
 
 pub mod devicetree;
@@ -34,10 +35,10 @@ pub mod personality;
 pub mod segments;
 pub mod usage;
 
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 extern crate alloc;
 
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 pub use {
     arena::{Arena, OutOfMemory},
     drivers::tree_network::{InjectError, TreeArrival},
@@ -53,44 +54,44 @@ pub use {
     task::{SegmentError, Task},
 };
 
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 pub mod arch;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod arena;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod board;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod clock;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod console;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod hardware;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod harts;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod heap;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod instructions;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 #[doc(hidden)]
 pub mod job;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod joint;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod links;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod log;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod messaging;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod node;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod question;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod report;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod status;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod task;
-#[cfg(any(target_os = "none", hosted))]
+#[cfg(node)]
 mod wakeup;

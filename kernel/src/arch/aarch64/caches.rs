@@ -30,12 +30,21 @@ pub(crate) fn clean(bytes: &[u8]) {
     super::io_barrier();
 }
 
+/// Writes back what caches hold of a line, and forgets it.
+///
+/// # Safety
+/// The line is mapped.
+unsafe fn clean_and_forget(line: usize) {
+    // SAFETY: promised by the caller; what is read there stays what it is.
+    unsafe { asm!("dc civac, {}", in(reg) line, options(nostack, preserves_flags)) }
+}
+
 /// Writes back what caches hold of these words, and forgets it.
 pub(crate) fn flush(words: &[AtomicU32]) {
     let whole = words.as_ptr_range();
     for line in lines(whole.start.cast()..whole.end.cast()) {
-        // SAFETY: the line is mapped, as part of it is borrowed; what is read there stays what it is.
-        unsafe { asm!("dc civac, {}", in(reg) line, options(nostack, preserves_flags)) }
+        // SAFETY: the line is mapped, as part of it is borrowed.
+        unsafe { clean_and_forget(line) }
     }
     super::io_barrier();
 }
@@ -46,8 +55,8 @@ pub(crate) fn invalidate(bytes: &mut [u8]) {
     super::io_barrier();
     for line in lines(whole.clone()) {
         if line < whole.start.addr() || line + cache_line() > whole.end.addr() {
-            // SAFETY: the line is mapped, as part of it is borrowed; what is read there stays what it is.
-            unsafe { asm!("dc civac, {}", in(reg) line, options(nostack, preserves_flags)) }
+            // SAFETY: the line is mapped, as part of it is borrowed.
+            unsafe { clean_and_forget(line) }
         } else {
             // SAFETY: all of the line is borrowed for writing; bytes that are older are bytes too.
             unsafe { asm!("dc ivac, {}", in(reg) line, options(nostack, preserves_flags)) }
