@@ -97,3 +97,25 @@ fn optional(voice: &Voice, what: &str, found: bool, remedy: &str) {
         ));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x1_a_cargo_that_is_too_old_comes_to_say_so_by_the_edition() {
+        let path = workspace::root().join("Cargo.toml");
+        let manifest: toml::Table = std::fs::read_to_string(path).unwrap().parse().unwrap();
+        let profiles = manifest["profile"].as_table().unwrap();
+        // Words stand here since cargo 1.71; one of before reads all profiles first.
+        for (name, profile) in profiles {
+            let debug = profile.get("debug");
+            assert!(
+                debug.is_none_or(|debug| debug.is_bool() || debug.is_integer()),
+                "profile {name}: {debug:?}"
+            );
+        }
+        let package = manifest["workspace"]["package"].as_table().unwrap();
+        assert!(package["edition"].as_str() == Some("2024") && package.contains_key("rust-version"));
+    }
+}
