@@ -1,0 +1,207 @@
+//! How the nodes of `qemu` and `host` shall be, in words of the command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::arch::Arch;
+use crate::board::Board;
+use crate::jobs;
+use crate::personality::{Level, Map, Mode};
+use crate::run::Run;
+
+#[derive(Args)]
+pub(super) struct Qemu {
+    #[command(flatten)]
+    nodes: Nodes,
+    /// Board of the nodes
+    #[arg(long, value_enum, default_value = "virt")]
+    board: Board,
+    /// Instruction set of the nodes [default: aarch64, or that of the board]
+    #[arg(long, value_enum)]
+    arch: Option<Arch>,
+    /// Let this node wait for a debugger (may be given several times)
+    #[arg(long, value_name = "NODE")]
+    gdb: Vec<u32>,
+    /// Further option for QEMU, one word each; may be given several times
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    qemu_option: Vec<String>,
+    /// Boot this image, in place of one built from the job's source
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(super) struct Host {
+    #[command(flatten)]
+    nodes: Nodes,
+    /// So many nodes in a row: the same as --torus N
+    #[arg(long = "nodes", value_name = "N", conflicts_with = "torus", value_parser = clap::value_parser!(u32).range(1..))]
+    count: Option<u32>,
+}
+
+/// A run, whatever its nodes are.
+#[derive(Args)]
+struct Nodes {
+    /// What to run; `cargo xtask jobs` lists all
+    #[arg(default_value = "npb-is")]
+    job: String,
+    /// Shape of the torus: 1 to 5 extents; an `m` makes a dimension a mesh, as in 4x2m
+    /// [default: 2x2x2, or what the job needs]
+    #[arg(long, value_name = "SHAPE")]
+    torus: Option<String>,
+    /// Hardware threads per node [default: 2, or as many as the topology has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    harts: Option<u8>,
+    /// How they make up a node: sockets x cores x threads, as in 2x2x2, or sockets x clusters x cores x threads
+    #[arg(long, value_name = "SHAPE")]
+    topology: Option<String>,
+    /// One task per node (smp) or one per hart (vn) [default: smp, or what the job needs]
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
+    /// Number tasks over the nodes first (xyzt) or over a node's harts first (txyz)
+    #[arg(long, value_enum, default_value = "xyzt")]
+    map: Map,
+    /// Memory per node
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(40..))]
+    memory: u32,
+    /// Largest number of contexts per client and task
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=8))]
+    contexts: u8,
+    /// Give each node's last hart to the message unit
+    #[arg(long)]
+    agent_core: bool,
+    /// Join the nodes by the torus only, not by the collective (tree) network as well
+    #[arg(long)]
+    no_tree: bool,
+    /// Stop the job after this many seconds, counted from the nodes' start [default: 120, none with a debugger]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: Option<u64>,
+    /// A node that gives no sign of life counts as dead after this many seconds; 0 for never, as with a debugger
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    silence: u64,
+    /// Capture all packets into FILE, for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// What befalls packets on their way: drop, corrupt, dup and reorder in percent, delay, and a seed
+    ///
+    /// As in drop=1%,corrupt=0.1%,dup=1%,delay=0..20ms,reorder=5%,seed=7. Percentages are of packets, however
+    /// far they go. The same seed strikes the same packets of each pair of nodes.
+    #[arg(long, value_name = "FAULTS")]
+    faults: Option<String>,
+    /// Nodes take the torus for one that loses nothing: messages cost less, and a frame that is missing ends its receiver
+    ///
+    /// So it is without faults. A context that takes nothing holds up what is for others of its node.
+    #[arg(long)]
+    lossless: bool,
+    /// Kill a node so long after all have joined, as in node=3@2s (may be given several times)
+    ///
+    /// The other nodes are told, and end by themselves or meet the deadline.
+    #[arg(long, value_name = "node=NODE@TIME")]
+    kill: Vec<String>,
+    /// Pull the cables of a node so long after all have joined, as in node=3@2s (may be given several times)
+    #[arg(long, value_name = "node=NODE@TIME")]
+    cut: Vec<String>,
+    /// Have a node stand still from a time on, for a while, as in node=3@2s+5s (may be given several times)
+    #[arg(long, value_name = "node=NODE@TIME+TIME")]
+    pause: Vec<String>,
+    /// Have the link of a node's torus card go down, for a while as in node=3@2s+5s, or for ever as in node=3@2s (may be
+    /// given several times)
+    ///
+    /// The node sees that, as it would a cable that was pulled. --link-down is a link between two routers.
+    #[arg(long, value_name = "node=NODE@TIME[+TIME]")]
+    unplug: Vec<String>,
+    /// Lose all packets on a link for a while, as in 0:+x@1s..3s (may be given several times)
+    ///
+    /// Those that leave node 0 in direction +x, from 1 s to 3 s after all have joined; for ever with 0:+x@1s..
+    /// What comes the other way crosses another link, here 1:-x.
+    #[arg(long, value_name = "NODE:LINK@FROM..UNTIL")]
+    link_down: Vec<String>,
+    /// Least grave log lines that nodes send; `debug` tells how they boot, join and end
+    #[arg(long, value_name = "LEVEL", default_value_t, value_parser = level())]
+    log: Level,
+    /// Folder for the run's logs [default: a new one under target/pamir]
+    #[arg(long, visible_alias = "keep", value_name = "DIR")]
+    logs: Option<PathBuf>,
+    /// Arguments of the job; `-- --help` lists them
+    #[arg(last = true, value_name = "JOB ARGS")]
+    arguments: Vec<String>,
+}
+
+impl Nodes {
+    /// The job, if the user wants to know its arguments.
+    fn asks_help(&self) -> Option<String> {
+        self.arguments.iter().any(|word| ["--help", "-h"].contains(&word.as_str())).then(|| self.job.clone())
+    }
+
+    fn into_run(self, board: Board) -> Run {
+        let usage = jobs::usage(&self.job);
+        let alone = usage.filter(|usage| usage.alone && self.torus.is_none() && self.mode.is_none());
+        let mode = if alone.is_some() { Mode::Vn } else { Mode::default() };
+        let mut run = Run::new(self.job).board(board);
+        run = run
+            .mode(self.mode.unwrap_or(mode))
+            .map(self.map)
+            .memory(self.memory)
+            .contexts(self.contexts)
+            .agent_core(self.agent_core)
+            .tree(!self.no_tree)
+            .lossless(self.lossless)
+            .log(self.log)
+            .args(self.arguments)
+            .refuse_early();
+        let torus = self.torus.or_else(|| Some(alone.map_or(usage?.torus, |_| "1").to_owned()));
+        run = torus.into_iter().fold(run, Run::torus);
+        run = run.icount(board.is_emulated() && usage.is_some_and(|usage| usage.counts));
+        run = self.harts.into_iter().fold(run, Run::harts);
+        run = self.topology.into_iter().fold(run, Run::topology);
+        run = self.timeout.map(Duration::from_secs).into_iter().fold(run, Run::timeout);
+        run = self.pcap.into_iter().fold(run, Run::pcap);
+        run = self.faults.into_iter().fold(run, Run::faults);
+        run = self.kill.into_iter().fold(run, Run::kill);
+        run = self.cut.into_iter().fold(run, Run::cut);
+        run = run.silence(Duration::from_secs(self.silence));
+        run = self.pause.into_iter().fold(run, Run::pause);
+        run = self.unplug.into_iter().fold(run, Run::unplug);
+        run = self.link_down.into_iter().fold(run, Run::link_down);
+        self.logs.into_iter().fold(run, Run::logs)
+    }
+}
+
+impl Qemu {
+    /// The job, if the user wants to know its arguments.
+    pub(super) fn asks_help(&self) -> Option<String> {
+        self.nodes.asks_help()
+    }
+
+    pub(super) fn into_run(self) -> Run {
+        let timed = self.nodes.timeout.is_some();
+        let mut run = self.nodes.into_run(self.board);
+        run = self.arch.into_iter().fold(run, Run::arch);
+        if !timed && !self.gdb.is_empty() {
+            run = run.without_timeout();
+        }
+        run = self.gdb.into_iter().fold(run, Run::gdb);
+        run = self.qemu_option.into_iter().fold(run, Run::qemu_option);
+        self.image.into_iter().fold(run, Run::image)
+    }
+}
+
+impl Host {
+    /// The job, if the user wants to know its arguments.
+    pub(super) fn asks_help(&self) -> Option<String> {
+        self.nodes.asks_help()
+    }
+
+    pub(super) fn into_run(mut self) -> Run {
+        self.nodes.torus = self.nodes.torus.or(self.count.map(|count| count.to_string()));
+        self.nodes.into_run(Board::Linux).bound()
+    }
+}
+
+fn level() -> impl TypedValueParser<Value = Level> {
+    PossibleValuesParser::new(Level::ALL.map(Level::name))
+        .try_map(|name| name.parse::<Level>().map_err(|_| "no level"))
+}
