@@ -45,6 +45,8 @@ struct End {
     /// On their way to each node.
     frames: Wire,
     sent: VecDeque<u16>,
+    /// Receive buffers that are here.
+    buffers: usize,
 }
 
 // SAFETY: a test is one thread.
@@ -86,12 +88,16 @@ impl Adapter for End {
     }
 
     fn receive(&mut self) -> Option<RxBuffer> {
+        let buffers = self.buffers.checked_sub(1)?;
         let frame = self.frames.borrow_mut()[self.node].pop_front()?;
+        self.buffers = buffers;
         let len = frame.len() as u16;
         Some(RxBuffer::new(frame.leak(), 0, len).sent_by(1 - self.node as u32))
     }
 
-    fn recycle(&mut self, _buffer: RxBuffer) {}
+    fn recycle(&mut self, _buffer: RxBuffer) {
+        self.buffers += 1;
+    }
 
     fn flush(&mut self) {}
 
@@ -112,7 +118,7 @@ type Node = Lossless<End, Hart>;
 
 fn pair() -> (Wire, [Node; 2]) {
     let frames = Wire::default();
-    let end = |node| End { node, frames: frames.clone(), sent: VecDeque::new() };
+    let end = |node| End { node, frames: frames.clone(), sent: VecDeque::new(), buffers: RX_BUFFERS };
     let nodes = [0, 1].map(|node| Lossless::new(end(node), node as u32, 2).with_life(7));
     (frames, nodes)
 }
@@ -126,7 +132,11 @@ fn send(node: &mut Node, at: u16) -> bool {
 /// A round of the engine's in which nothing is to be sent. What came in.
 fn round(node: &mut Node) -> Vec<u8> {
     while node.reclaim().is_some() {}
-    let came = core::iter::from_fn(|| node.receive()).map(|buffer| buffer.packet()[0]).collect();
+    let mut came = Vec::new();
+    while let Some(buffer) = node.receive() {
+        came.push(buffer.packet()[0]);
+        node.recycle(buffer);
+    }
     node.flush();
     let _ = node.due();
     came
@@ -198,6 +208,26 @@ fn d8_what_is_doubled_damaged_or_of_another_life_is_not_taken() {
     assert_eq!(breaches(), [(0, Breach::Damaged)]);
     let counted = nodes[1].faults().reliability;
     assert_eq!((counted.duplicates, counted.corrupt, counted.stale), (1, 1, 1));
+}
+
+#[test]
+fn r1_packets_that_nobody_takes_hold_up_all_behind_them_and_end_nothing() {
+    let (_, mut nodes) = pair();
+    for at in 0..=RX_BUFFERS {
+        assert!(send(&mut nodes[0], (at % IN_FLIGHT) as u16));
+        while nodes[0].reclaim().is_some() {}
+    }
+    let mut taken: Vec<_> = core::iter::from_fn(|| nodes[1].receive()).collect();
+    assert_eq!((taken.len(), nodes[1].receive().is_some()), (RX_BUFFERS, false));
+    // Long silence is no loss: the question lies behind them too.
+    for _ in 0..8 {
+        NOW.with_borrow_mut(|now| *now += LAST_NS);
+        let _ = (round(&mut nodes[0]), nodes[1].receive().map(|_| panic!("there is no buffer")));
+    }
+    taken.drain(..).for_each(|buffer| nodes[1].recycle(buffer));
+    assert_eq!(round(&mut nodes[1]), [(RX_BUFFERS % IN_FLIGHT) as u8]);
+    pass(&mut nodes, 8 * LAST_NS);
+    assert_eq!((nodes[0].linger_until(), breaches()), (0, Vec::new()));
 }
 
 #[test]
