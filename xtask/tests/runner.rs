@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use xtask::node::Exit;
+use xtask::node::{ADAPTER_MTU, Exit};
 use xtask::run::Ending;
 use xtask::{KillWhen, Outcome, Run};
 
@@ -85,7 +85,7 @@ fn n11_a_run_is_good_only_if_every_node_ends_with_status_0() {
     assert_eq!((outcome.exit_code(), outcome.nodes.len()), (0, 2));
     assert_eq!(outcome.nodes[1].end().and_then(|end| end.number("received")), Some(4));
     assert!(script.log("node-1.log").contains("firmware says hello"));
-    assert!(script.log("commands.txt").contains("host_mtu=4152"));
+    assert!(script.log("commands.txt").contains(&format!("host_mtu={ADAPTER_MTU}")));
 
     let script = Script::new("say \"S0end status=$rank\"; exit $rank\n");
     let outcome = script.run().run().expect("a run");

@@ -3,7 +3,7 @@
 use crate::machine::{MTU, Step, buffer, pattern};
 use crate::stage::{Handler, Port, Stage, Told, get, handler, put, rmw};
 use pami::packet::{DEFERRING, Kind};
-use pami::{Context, Get, OperationError, Payload, Put, RegionHandle, Rights, Rmw, Send, SendError, Update};
+use pami::{Context, Get, OperationError, Payload, Pools, Put, RegionHandle, Rights, Rmw, Send, SendError, Update};
 
 const SWITCH: usize = 4 * MTU;
 const FINE: Result<(), OperationError> = Ok(());
@@ -259,7 +259,7 @@ fn d8_a_reception_of_a_dead_node_ends_when_its_memory_is_back_though_another_goe
     });
     let mut stage = scene_with(told, handler);
     // The first is pulled in more pieces than are under way at once.
-    for (from, len) in [(OTHER, 40 << 10), (DYING, SWITCH)] {
+    for (from, len) in [(OTHER, 2 * Pools::LARGE.piece_bytes + 8), (DYING, SWITCH)] {
         stage.say(from, ORIGIN, pattern(len, 0));
         stage.quiet_of(&[from]);
     }
