@@ -5,9 +5,9 @@
 //! wait for. Nothing ticks. What was lost meanwhile goes again, as everything that the torus loses.
 
 use crate::board::{self, CardInterrupt};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use drivers::nic::{Acknowledge as _, Told};
-use spin::{Mutex, Once};
+use spin::Once;
 
 /// Least time from one look before a sleep to the next.
 const LOOK_EVERY_NS: u64 = 1_000_000_000;
@@ -15,9 +15,8 @@ const LOOK_EVERY_NS: u64 = 1_000_000_000;
 /// The cards, in the order in which they were found: that on the torus, then that on the tree.
 static CARDS: [Once<CardInterrupt>; board::ADAPTERS] = [const { Once::new() }; board::ADAPTERS];
 
-/// Somebody wants to know of the links; held by who asks the cards for them.
-static LOOK: AtomicBool = AtomicBool::new(false);
-static LOOKING: Mutex<()> = Mutex::new(());
+/// How many want to know of the links and have not been looked for: the first of them looks, for all.
+static ASKING: AtomicU32 = AtomicU32::new(0);
 /// The cards whose link is down, as a set of bits, and how often one has gone down.
 static DOWN: AtomicU32 = AtomicU32::new(0);
 static LOST: AtomicU32 = AtomicU32::new(0);
@@ -46,14 +45,13 @@ pub(crate) fn serve() -> Told {
 
 /// Whether a link has gone down or come up. To be asked while no interrupt is taken.
 pub(crate) fn look() -> bool {
-    LOOK.store(true, Ordering::SeqCst);
-    let mut changed = false;
-    while LOOK.load(Ordering::SeqCst) {
+    if ASKING.fetch_add(1, Ordering::AcqRel) != 0 {
         // Who looks just now looks again for this one.
-        let Some(_looking) = LOOKING.try_lock() else { break };
-        if !LOOK.swap(false, Ordering::SeqCst) {
-            continue;
-        }
+        return false;
+    }
+    let mut changed = false;
+    loop {
+        let asking = ASKING.load(Ordering::Acquire);
         let was = DOWN.load(Ordering::Relaxed);
         let down = cards().enumerate().fold(0, |down, (at, card)| {
             let bit = 1 << at;
@@ -62,8 +60,10 @@ pub(crate) fn look() -> bool {
         DOWN.store(down, Ordering::Relaxed);
         LOST.fetch_add((down & !was).count_ones(), Ordering::Relaxed);
         changed |= down != was;
+        if ASKING.compare_exchange(asking, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return changed;
+        }
     }
-    changed
 }
 
 /// The same before a sleep, if the last such look is long enough ago.

@@ -3,7 +3,9 @@
 use crate::machine::{MTU, Step, buffer, pattern};
 use crate::stage::{Handler, Port, Stage, Told, get, handler, put, rmw};
 use pami::packet::{DEFERRING, Kind};
-use pami::{Context, Get, OperationError, Payload, Pools, Put, RegionHandle, Rights, Rmw, Send, SendError, Update};
+use pami::{
+    Context, Get, OperationError, Payload, Pools, Put, RegionHandle, Rights, Rmw, Send, SendError, Update,
+};
 
 const SWITCH: usize = 4 * MTU;
 const FINE: Result<(), OperationError> = Ok(());

@@ -270,9 +270,9 @@ pub fn expect_link_noticed(run: impl Fn(&str) -> Run) {
     let states = told(&outcome.nodes[1]);
     assert!(states.contains(&1) && states.ends_with(&[0]), "{states:?}\n{}", outcome.explain());
     // For ever: off for so long it is dead, and the other ends with its name.
-    let outcome = alive().silence(Duration::from_secs(4)).unplug("node=1@500ms").run().unwrap();
+    let outcome = alive().silence(Duration::from_secs(10)).unplug("node=1@500ms").run().unwrap();
     expect_death(&outcome, 1);
-    let why = "node 1 is dead: its link to the torus was down for 4 s";
+    let why = "node 1 is dead: its link to the torus was down for 10 s";
     assert!(outcome.failures().any(|failure| failure == why), "{}", outcome.explain());
     // Nobody has anything to send, nor to look at: if it does not interrupt, it is asked.
     let idle = run("idle").args(["--seconds", "12"]).timeout(DEADLINE);
