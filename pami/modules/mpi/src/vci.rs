@@ -18,7 +18,8 @@ use pami::device::Port;
 use pami::{Active, Endpoint};
 use spin::Mutex;
 
-/// What a VCI's handlers and callers change, always with the context at hand, but for a look at a request.
+/// What a VCI's handlers and callers change, with the context at hand as far as anything goes to others: a receive may be posted,
+/// or take a message that waits, and a request be looked at and taken without.
 pub(crate) struct State {
     pub(crate) requests: Requests,
     pub(crate) messages: Messages,
@@ -111,6 +112,14 @@ impl<P: Port> Vci<P> {
     #[inline]
     pub(crate) fn lags(&self) -> bool {
         self.lags.any()
+    }
+
+    /// Something of its messages is to go to a peer, such as credit, and the caller has not the context: whoever sleeps with it
+    /// sends that, or the next one who advances it.
+    #[cold]
+    pub(crate) fn hasten(&'static self) {
+        self.lags.set(Lag::Messages);
+        self.lane.nudge();
     }
 
     /// Goes on with what found no room below.

@@ -194,10 +194,35 @@ impl<N: Node> Communicator<N> {
         })
     }
 
+    /// The same while messages wait: it takes one that is whole, or is posted if it wants none.
+    fn post_or_take(&self, data: &Data, source: i32, tag: i32, internal: bool) -> Option<Request> {
+        let State { requests, messages, communicators, me, protocols: Some(_), .. } =
+            &mut *self.home.state.lock()
+        else {
+            return None;
+        };
+        communicators.entry(self.slot, self.generation)?;
+        let from = if source == ANY_SOURCE { None } else { Some(self.member(communicators, *me, source)?) };
+        let communicator = self.number(internal);
+        let wanted = Wanted { communicator, source, tag };
+        let receiving = || {
+            let (data, message) = (data.clone(), None);
+            Receiving { data, communicator, source, tag, from, message }
+        };
+        let (request, is_urgent) = messages.post_or_take(requests, internal, (&wanted, data), receiving)?;
+        if is_urgent {
+            self.home.hasten();
+        }
+        Some(request)
+    }
+
     #[inline(never)]
     fn begin_receive_otherwise(&self, data: &Data, source: i32, tag: i32, internal: bool) -> Result<Request> {
         self.check_source(source, tag)?;
         check_data(data)?;
+        if let Some(request) = self.post_or_take(data, source, tag, internal) {
+            return Ok(request);
+        }
         self.enter(|active, state| {
             if source == PROC_NULL {
                 let slot = state.requests.open(None)?;

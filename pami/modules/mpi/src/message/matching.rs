@@ -49,7 +49,7 @@ impl<P: Port> At<'_, P> {
     /// What a probe finds: the place and generation of the first waiting message that is wanted, and its status. If it `takes`
     /// the message, no other receive or probe finds that.
     pub(crate) fn probe(&mut self, wanted: &Wanted, takes: bool) -> Option<(u32, u32, Status)> {
-        let place = self.find_waiting(wanted)?;
+        let place = self.messages.find_waiting(wanted)?;
         let unexpected = &mut self.messages.unexpected;
         let generation = unexpected.generation(place);
         if takes {
@@ -65,11 +65,5 @@ impl<P: Port> At<'_, P> {
         let waiting = self.messages.unexpected.get(place);
         let waiting = waiting.filter(|waiting| there && waiting.claimed.is_none());
         waiting.map(|waiting| (waiting.origin, waiting.envelope))
-    }
-
-    /// The first waiting message that is wanted.
-    #[inline]
-    pub(super) fn find_waiting(&self, wanted: &Wanted) -> Option<u32> {
-        self.messages.unexpected.find(|waiting| wanted.is(&waiting.envelope))
     }
 }

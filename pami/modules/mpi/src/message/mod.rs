@@ -32,6 +32,7 @@ mod unexpected;
 mod watch;
 
 use crate::callbacks::Callbacks;
+use crate::data::Data;
 use crate::envelope::{ANSWER, Envelope, RECALL, RTS};
 use crate::error::Result;
 use crate::lags::Lags;
@@ -125,17 +126,46 @@ impl Messages {
         internal: bool,
         receiving: impl FnOnce() -> Receiving,
     ) -> Option<Request> {
-        if !self.unexpected.is_empty() {
-            return None;
+        if self.unexpected.is_empty() { self.post(requests, internal, receiving) } else { None }
+    }
+
+    /// Posts a receive that wants none of the messages that wait, or takes one into `data` that waits whole and whose sender only
+    /// gets its credit back. Returns its request, if there is room for it, and whether something is to go to a peer now.
+    #[inline]
+    pub(crate) fn post_or_take(
+        &mut self,
+        requests: &mut Requests,
+        internal: bool,
+        (wanted, data): (&Wanted, &Data),
+        receiving: impl FnOnce() -> Receiving,
+    ) -> Option<(Request, bool)> {
+        match self.find_waiting(wanted) {
+            None => Some((self.post(requests, internal, receiving)?, false)),
+            Some(place) => Some((self.take_waiting(requests, internal, place, data)?, self.waits())),
         }
+    }
+
+    #[inline(always)]
+    fn post(
+        &mut self,
+        requests: &mut Requests,
+        internal: bool,
+        receiving: impl FnOnce() -> Receiving,
+    ) -> Option<Request> {
         let request = requests.open_for(internal, || Operation::Receive(receiving())).ok()?;
         self.posted.push(requests, request.slot().into());
         Some(request)
     }
 
+    /// The first waiting message that is wanted.
+    #[inline]
+    fn find_waiting(&self, wanted: &Wanted) -> Option<u32> {
+        self.unexpected.find(|waiting| wanted.is(&waiting.envelope))
+    }
+
     /// Whether a message waits that is wanted.
     pub(crate) fn has_waiting(&self, wanted: &Wanted) -> bool {
-        self.unexpected.find(|waiting| wanted.is(&waiting.envelope)).is_some()
+        self.find_waiting(wanted).is_some()
     }
 
     /// Drops the messages of a communicator that nobody has received.

@@ -2,12 +2,13 @@
 
 use super::matching::Wanted;
 use super::unexpected::UnexpectedData;
-use super::{At, Peer, Refused};
+use super::{At, Messages, Peer, Refused};
+use crate::data::Data;
 use crate::envelope::{CREDIT, CTS, Control, Envelope, MATCHED, REFUSED, RTS, SYNCHRONOUS, Source};
 use crate::error::Error;
 use crate::lags::Lag;
 use crate::protocols;
-use crate::request::{Arrived, NONE, Operation, Progress, Receiving};
+use crate::request::{Arrived, NONE, Operation, Progress, Receiving, Request, Requests};
 use crate::status::Status;
 use pami::device::Port;
 use pami::{Endpoint, OperationError, SendError};
@@ -32,19 +33,13 @@ impl Receiving {
     /// What is told of it at its end, for this reason if it did not end well.
     #[inline(always)]
     fn ended(&self, envelope: &Envelope, error: Option<Error>) -> Status {
-        let (len, room) = (envelope.len.get() as usize, self.data.bytes());
-        let error = error.or((len > room).then_some(Error::Truncate { len, room }));
-        Status { len: len.min(room), error, ..envelope.status() }
+        self.data.received(envelope, error)
     }
 
     /// Puts data in its place, but for what it has no room for.
     #[inline]
     fn put(&self, at: usize, data: &[u8]) {
-        let room = self.data.bytes().saturating_sub(at).min(data.len());
-        if room > 0 {
-            // There is room.
-            let _ = self.data.unpack_bytes(at, &data[..room]);
-        }
+        self.data.put(at, data);
     }
 
     /// All of its data, which is no word, goes to its place.
@@ -80,6 +75,55 @@ impl Receiving {
     }
 }
 
+impl Data {
+    /// What is told of a message that came here, for this reason if it did not come well.
+    #[inline(always)]
+    fn received(&self, envelope: &Envelope, error: Option<Error>) -> Status {
+        let (len, room) = (envelope.len.get() as usize, self.bytes());
+        let error = error.or((len > room).then_some(Error::Truncate { len, room }));
+        Status { len: len.min(room), error, ..envelope.status() }
+    }
+
+    /// Puts a message's data in its place, but for what there is no room for.
+    #[inline]
+    fn put(&self, at: usize, data: &[u8]) {
+        let room = self.bytes().saturating_sub(at).min(data.len());
+        if room > 0 {
+            // There is room.
+            let _ = self.unpack_bytes(at, &data[..room]);
+        }
+    }
+}
+
+impl Messages {
+    /// A receive takes a message that waits, if all of it is here and its sender waits for nothing. Returns the request, which
+    /// is complete, if there is room for it; nothing was done if not.
+    #[inline(never)]
+    pub(super) fn take_waiting(
+        &mut self,
+        requests: &mut Requests,
+        internal: bool,
+        place: u32,
+        data: &Data,
+    ) -> Option<Request> {
+        let waiting = self.unexpected.get(place)?;
+        let (origin, envelope) = (waiting.origin, waiting.envelope);
+        if envelope.flags != 0 || !waiting.is_whole() {
+            return None;
+        }
+        let request = requests.open_complete(internal, || data.received(&envelope, None)).ok()?;
+        self.unexpected.unlink(place);
+        self.unexpected.read(place, |at, piece| {
+            if !(at == 0 && data.put_word(piece)) {
+                data.put(at, piece);
+            }
+        });
+        self.unexpected.free(place);
+        self.taken(origin, envelope.len.get() as usize);
+        Some(request)
+    }
+}
+
 impl Envelope {
     #[inline]
     pub(crate) fn status(&self) -> Status {
@@ -98,7 +142,7 @@ impl<P: Port> At<'_, P> {
     /// Begins the receive in a slot, which wants this.
     #[inline]
     pub(crate) fn post(&mut self, slot: u16, wanted: &Wanted) {
-        match self.find_waiting(wanted) {
+        match self.messages.find_waiting(wanted) {
             Some(place) => {
                 self.messages.unexpected.unlink(place);
                 self.receive_waiting(slot, place);

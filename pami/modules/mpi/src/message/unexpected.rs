@@ -57,6 +57,11 @@ impl Waiting {
             UnexpectedData::There(_) => true,
         }
     }
+
+    /// Whether all of it is here.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(&self.data, UnexpectedData::Here(here) if here.broken.is_none() && here.received >= self.envelope.len.get())
+    }
 }
 
 /// The unexpected messages of a context.

@@ -178,10 +178,7 @@ impl Requests {
     /// # Errors
     /// [`Error::NoMem`].
     pub(crate) fn open(&mut self, operation: Option<Operation>) -> Result<u16> {
-        let limit = self.table.capacity().saturating_sub(OWN);
-        let has_room = self.table.len() - self.own < limit;
-        let key = if has_room { self.begin(|| operation, false) } else { None };
-        key.map(|key| key.index as u16).ok_or_else(|| no_requests(false, limit))
+        self.begin(false, || operation).map(|key| key.index as u16)
     }
 
     /// As [`open`](Self::open), of the library's own, for nothing of point to point.
@@ -189,8 +186,7 @@ impl Requests {
     /// # Errors
     /// [`Error::NoMem`].
     pub(crate) fn open_own(&mut self) -> Result<u16> {
-        let key = if self.own < OWN { self.begin(|| None, true) } else { None };
-        key.map(|key| key.index as u16).ok_or_else(|| no_requests(true, OWN))
+        self.begin(true, || None).map(|key| key.index as u16)
     }
 
     /// Begins a request that is to do what `operation` says, which is made where it stays; of the library's `own` or not.
@@ -199,16 +195,31 @@ impl Requests {
     /// [`Error::NoMem`]; nothing was made then.
     #[inline(always)]
     pub(crate) fn open_for(&mut self, own: bool, operation: impl FnOnce() -> Operation) -> Result<Request> {
-        let used = if own { self.own } else { self.table.len() - self.own };
-        let limit = if own { OWN } else { self.table.capacity().saturating_sub(OWN) };
-        let key = if used < limit { self.begin(|| Some(operation()), own) } else { None };
-        let Key { index, generation } = key.ok_or_else(|| no_requests(own, limit))?;
+        let Key { index, generation } = self.begin(own, || Some(operation()))?;
+        Ok(Request { vci: self.vci, slot: index as u16, generation })
+    }
+
+    /// As [`open_for`](Self::open_for), of one that is complete from the start.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    #[inline]
+    pub(crate) fn open_complete(&mut self, own: bool, status: impl FnOnce() -> Status) -> Result<Request> {
+        let (phase, operation) = (Phase::Complete, None);
+        let Key { index, generation } = self.insert(own, || Entry {
+            phase,
+            persistent: false,
+            detached: false,
+            own,
+            status: Some(status()),
+            operation,
+        })?;
         Ok(Request { vci: self.vci, slot: index as u16, generation })
     }
 
     #[inline(always)]
-    fn begin(&mut self, operation: impl FnOnce() -> Option<Operation>, own: bool) -> Option<Key> {
-        let key = self.table.insert_with(|| Entry {
+    fn begin(&mut self, own: bool, operation: impl FnOnce() -> Option<Operation>) -> Result<Key> {
+        let key = self.insert(own, || Entry {
             phase: Phase::Active,
             persistent: false,
             detached: false,
@@ -216,9 +227,19 @@ impl Requests {
             status: None,
             operation: operation(),
         })?;
-        self.own += usize::from(own);
         self.activity.set(key.index as u16, key.generation);
-        Some(key)
+        Ok(key)
+    }
+
+    /// Puts a request into a free slot, if there is one left for those of the library's `own`, or for the others.
+    #[inline(always)]
+    fn insert(&mut self, own: bool, entry: impl FnOnce() -> Entry) -> Result<Key> {
+        let used = if own { self.own } else { self.table.len() - self.own };
+        let limit = if own { OWN } else { self.table.capacity().saturating_sub(OWN) };
+        let key = if used < limit { self.table.insert_with(entry) } else { None };
+        let key = key.ok_or_else(|| no_requests(own, limit))?;
+        self.own += usize::from(own);
+        Ok(key)
     }
 
     /// Makes a persistent request; without anything to be done it ends with `status` whenever it is started.

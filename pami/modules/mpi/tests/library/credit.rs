@@ -172,6 +172,49 @@ fn r9_r1_without_any_memory_messages_stay_with_their_senders_until_they_are_want
 }
 
 #[test]
+fn r1_q4_who_sleeps_with_the_context_holds_up_no_receive_of_what_came_and_is_woken_to_give_its_credit_back() {
+    const SENT: u32 = 15;
+    // Each is sure of 16.
+    let taken: &AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+    run_in(2, 1, pieces(64), move |mpi, machine| {
+        let world = mpi.world();
+        if world.rank() == 1 {
+            (0..SENT).for_each(|n| world.send(&numbers(&[n]), 0, 1).unwrap());
+            world.send(&room(0), 0, 2).unwrap();
+            // It must not sleep itself.
+            while !taken.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            world.send(&room(0), 0, 3).unwrap();
+            let (mut sends, complete) = burst(mpi, SENT, 0);
+            assert!(complete >= SENT as usize, "{complete}");
+            return mpi.wait_all(&mut sends, &mut []).unwrap();
+        }
+        world.recv(&room(0), 1, 2).unwrap();
+        let wakes = move || mpi.node().world.wakes.load(SeqCst);
+        *machine.meanwhile.lock().unwrap() = Some(Box::new(move || {
+            let before = wakes();
+            for n in 0..SENT {
+                // What is too long for its room is an error as ever.
+                let data = room((n % 2) as usize);
+                let mut request = world.irecv(&data, 1, 1).unwrap();
+                let status = mpi.test(&mut request).map(|status| status.unwrap().len);
+                match n % 2 {
+                    0 => assert_eq!(status, Err(Error::Truncate { len: 4, room: 0 })),
+                    _ => assert_eq!((status, values(&data)), (Ok(4), vec![n])),
+                }
+            }
+            // Once in the middle, as all that is due by then goes at once.
+            assert_eq!(wakes() - before, 1);
+            taken.store(true, SeqCst);
+        }));
+        world.recv(&room(0), 1, 3).unwrap();
+        seen(world, 1);
+        drain(world, SENT, 1, 0);
+    });
+}
+
+#[test]
 fn d9_r9_who_ignores_what_it_was_granted_takes_no_place_of_others_and_is_counted() {
     // Each is sure of 10.
     run_in(3, 1, pieces(64), |mpi, _| {
