@@ -42,6 +42,8 @@
 //! | `mpi-isend-8-shared-memory` | call of `isend` of 8 bytes to the task itself | its return: the message lies in the ring, the request is complete |
 //! | `mpi-irecv-8` | call of `irecv` of 8 bytes that have not come | its return: the receive is posted |
 //! | `mpi-matched-receive-8-shared-memory` | call of `test` of a receive whose message lies in the ring | its return with the status |
+//! | `mpi-waited-receive-8-shared-memory` | the same with `wait` in the place of `test` | the same |
+//! | `mpi-second-receive-8-shared-memory` | as `mpi-matched-receive-8-shared-memory`, of a receive that was posted behind another one | the same |
 //! | `mpi-unexpected-receive-8-shared-memory` | call of `test` of another receive while a message that no receive wants lies in the ring; then `irecv` of that message, and `test` of it | its return with the status: what keeping the message takes is in it |
 //! | `mpi-test-empty` | call of `test` of a receive without a message | its return with none |
 //! | `mpi-1-mib-shared-memory` | call of `irecv`, then of `isend`, of 1 MiB between two memories of the task | the return of `wait_all` of both: what both sides take together |

@@ -31,6 +31,10 @@ impl<N: Node> Library<N> {
         (vci, mut state): (&'static Vci<N::Port>, MutexGuard<'_, State>),
         message: &Message<'_>,
     ) -> Receive<N::Port> {
+        let State { messages, requests, .. } = &mut *state;
+        if messages.take_or_keep(requests, &vci.lags, message) {
+            return Receive::Done;
+        }
         let Some(callbacks) = self.callbacks.get() else { return Receive::Done };
         let Ok(mut at) = state.at(active, vci, callbacks) else { return Receive::Done };
         at.message_came(message)

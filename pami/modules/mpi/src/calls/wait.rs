@@ -49,13 +49,18 @@ impl<N: Node> Library<N> {
     }
 }
 
-/// The status of a request of a VCI if it is complete; it is null then, or inactive.
+/// The status of a request of a VCI if it is complete, which is null then, or inactive: `tell` makes of it what is returned, so
+/// that it is written once.
 #[inline(always)]
-fn take<P: Port>(vci: &Vci<P>, request: &mut Request) -> Result<Option<Status>> {
+fn take<P: Port, T>(
+    vci: &Vci<P>,
+    request: &mut Request,
+    tell: impl FnOnce(Option<Status>) -> Result<T>,
+) -> Result<T> {
     vci.state.lock().requests.take(request, |status| match status {
-        None => Ok(None),
+        None => tell(None),
         Some(&Status { source, tag, len, cancelled, error: None }) => {
-            Ok(Some(Status { source, tag, len, cancelled, error: None }))
+            tell(Some(Status { source, tag, len, cancelled, error: None }))
         }
         Some(Status { error: Some(error), .. }) => Err(*error),
     })
@@ -76,13 +81,19 @@ impl<N: Node> Mpi<N> {
     /// # Errors
     /// [`Error::Request`], or why the operation did not end well.
     pub fn wait(&self, request: &mut Request) -> Result<Status> {
-        loop {
-            if let Some(status) = self.ended(request)? {
-                return Ok(status);
-            }
-            let home = request.vci();
-            self.library.wait_until(home, || self.library.is_over(request).unwrap_or(true))?;
+        if request.is_nowhere() {
+            *request = Request::NULL;
+            return Ok(Status::EMPTY);
         }
+        let (library, home) = (self.library, request.vci());
+        if library.seems_active(request) {
+            // What is waited for mostly lies ready.
+            library.advance_by_one()?;
+        }
+        while library.seems_active(request) {
+            library.wait_until(home, || !library.seems_active(request))?;
+        }
+        take(library.vci(home)?, request, |status| status.ok_or(Error::Request))
     }
 
     /// `MPI_Test`: the status if the request is complete.
@@ -90,16 +101,19 @@ impl<N: Node> Mpi<N> {
     /// # Errors
     /// As [`wait`](Self::wait).
     pub fn test(&self, request: &mut Request) -> Result<Option<Status>> {
-        // Of what nothing became since it was seen active, nothing is to be told.
         if let Some(vci) = self.library.only
             && request.vci() == 0
-            && vci.activity.has(request)
-            && let Some(mut guard) = vci.lane.try_enter()
         {
-            if Library::<N>::rests(vci, &mut guard) {
-                return Ok(None);
+            if !vci.activity.has(request) {
+                return self.ended(request);
             }
-            return self.test_with(vci, guard, request);
+            // Of what nothing became since it was seen active, nothing is to be told.
+            if let Some(mut guard) = vci.lane.try_enter() {
+                if Library::<N>::rests(vci, &mut guard) {
+                    return Ok(None);
+                }
+                return self.test_with(vci, guard, request);
+            }
         }
         self.test_all_over(request)
     }
@@ -112,7 +126,7 @@ impl<N: Node> Mpi<N> {
         guard: Guard<N::Port>,
         request: &mut Request,
     ) -> Result<Option<Status>> {
-        if self.library.advance_with(vci, guard)? == 0 { Ok(None) } else { take(vci, request) }
+        if self.library.advance_with(vci, guard)? == 0 { Ok(None) } else { take(vci, request, Ok) }
     }
 
     /// As [`test`](Self::test), of any request.
@@ -131,7 +145,7 @@ impl<N: Node> Mpi<N> {
             *request = Request::NULL;
             return Ok(Some(Status::EMPTY));
         }
-        take(self.library.vci(request.vci())?, request)
+        take(self.library.vci(request.vci())?, request, Ok)
     }
 
     /// `MPI_Request_get_status`: as [`test`](Self::test), and the request stays.

@@ -125,6 +125,18 @@ impl<N: Node> Library<N> {
         Ok(moved)
     }
 
+    /// Advances the only VCI by what is new, or by the first message of it; all, if there are several. Nothing that others have.
+    ///
+    /// # Errors
+    /// [`Error::Finalized`].
+    pub(crate) fn advance_by_one(&self) -> Result<()> {
+        match self.only {
+            Some(vci) => vci.lane.try_enter().map_or(Ok(0), |guard| self.advance_with(vci, guard)),
+            None => self.advance(),
+        }
+        .map(drop)
+    }
+
     /// Calls `attempt` with a VCI's context until it finds room, which is `Some`; sleeps while there is nothing to do.
     ///
     /// # Errors

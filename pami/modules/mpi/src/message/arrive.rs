@@ -14,9 +14,17 @@ use zerocopy::FromBytes;
 /// Set in the cookie of parts of a message that waits; the rest is its place.
 const WAITS: usize = 1 << 63;
 
+/// The envelope of a message that brings all of its data, and whose sender waits for nothing.
+#[inline(always)]
+fn plain<'a>(message: &Message<'a>) -> Option<&'a Envelope> {
+    // Where it lies, if that is where words can be read.
+    let envelope = Envelope::ref_from_bytes(message.header).ok()?;
+    let is_plain = envelope.flags == 0 && envelope.len.get() as usize == message.total && message.is_whole();
+    is_plain.then_some(envelope)
+}
+
 impl Messages {
-    /// Takes in what most messages are: all of the data, for the receive that was posted first, and nobody is to be told.
-    /// Returns whether it was such a one.
+    /// Takes in what most messages are: [plain], for the receive that was posted first. Returns whether it was such a one.
     #[inline(always)]
     pub(crate) fn take_at_once(
         &mut self,
@@ -24,23 +32,45 @@ impl Messages {
         lags: &Lags,
         message: &Message<'_>,
     ) -> bool {
-        // Where it lies, if that is where words can be read.
-        let Ok(envelope) = Envelope::ref_from_bytes(message.header) else { return false };
-        if envelope.flags != 0 || envelope.len.get() as usize != message.total || !message.is_whole() {
-            return false;
-        }
+        let Some(envelope) = plain(message) else { return false };
         let takes = |receiving: &Receiving| {
             receiving.wanted().is(envelope).then(|| receiving.all_came(envelope, message.data))
         };
         if !requests.end_first(&mut self.posted, takes) {
             return false;
         }
+        self.took(lags, message, envelope);
+        true
+    }
+
+    /// Takes in any other [plain] message: for a receive that was posted later, or for one that is to come, unless its sender
+    /// was not granted that. Returns whether it did.
+    pub(crate) fn take_or_keep(
+        &mut self,
+        requests: &mut Requests,
+        lags: &Lags,
+        message: &Message<'_>,
+    ) -> bool {
+        let Some(envelope) = plain(message) else { return false };
+        if let Some(slot) = self.take_posted(requests, envelope) {
+            requests.end_receive(slot, |receiving| receiving.all_came(envelope, message.data));
+            self.took(lags, message, envelope);
+            return true;
+        }
+        let Some(place) = self.keep(message.origin, *envelope) else { return false };
+        self.credited(message.origin, envelope.credit.get());
+        self.unexpected.store(place, message.data);
+        true
+    }
+
+    /// A plain message has its receive.
+    #[inline(always)]
+    fn took(&mut self, lags: &Lags, message: &Message<'_>, envelope: &Envelope) {
         self.passed(message.origin, envelope.credit.get(), message.total);
         if self.waits() {
             // Credit may be due: with the next advance.
             lags.set(Lag::Messages);
         }
-        true
     }
 }
 
@@ -66,7 +96,7 @@ impl<P: Port> At<'_, P> {
         }
         // Among RTS that are refused its CTS goes at once, before its sender hears of the others.
         let source = Source::read_from_bytes(message.data).ok().filter(|_| rts && !shut);
-        if let Some(slot) = self.take_posted(&envelope) {
+        if let Some(slot) = self.messages.take_posted(self.requests, &envelope) {
             self.messages.credited(origin, envelope.credit.get());
             self.matched(slot, origin, envelope, source);
             if rts {

@@ -1,6 +1,6 @@
 //! Which message is for which receive.
 
-use super::At;
+use super::{At, Messages};
 use crate::envelope::{ANY_SOURCE, ANY_TAG, Envelope};
 use crate::request::{Operation, Requests};
 use crate::status::Status;
@@ -36,16 +36,24 @@ fn wanted(requests: &Requests, slot: u16) -> Option<Wanted> {
     }
 }
 
-impl<P: Port> At<'_, P> {
+impl Messages {
     /// Takes the first posted receive that wants a message.
     #[inline]
-    pub(super) fn take_posted(&mut self, envelope: &Envelope) -> Option<u16> {
+    pub(super) fn take_posted(&mut self, requests: &mut Requests, envelope: &Envelope) -> Option<u16> {
         let wants = |slot, requests: &Requests| {
             wanted(requests, slot as u16).is_some_and(|wanted| wanted.is(envelope))
         };
-        self.messages.posted.take(self.requests, wants).map(|slot| slot as u16)
+        self.posted.take(requests, wants).map(|slot| slot as u16)
     }
 
+    /// The first waiting message that is wanted.
+    #[inline]
+    pub(super) fn find_waiting(&self, wanted: &Wanted) -> Option<u32> {
+        self.unexpected.find(|waiting| wanted.is(&waiting.envelope))
+    }
+}
+
+impl<P: Port> At<'_, P> {
     /// What a probe finds: the place and generation of the first waiting message that is wanted, and its status. If it `takes`
     /// the message, no other receive or probe finds that.
     pub(crate) fn probe(&mut self, wanted: &Wanted, takes: bool) -> Option<(u32, u32, Status)> {

@@ -157,12 +157,6 @@ impl Messages {
         Some(request)
     }
 
-    /// The first waiting message that is wanted.
-    #[inline]
-    fn find_waiting(&self, wanted: &Wanted) -> Option<u32> {
-        self.unexpected.find(|waiting| wanted.is(&waiting.envelope))
-    }
-
     /// Whether a message waits that is wanted.
     pub(crate) fn has_waiting(&self, wanted: &Wanted) -> bool {
         self.find_waiting(wanted).is_some()

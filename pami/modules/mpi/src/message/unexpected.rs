@@ -140,7 +140,7 @@ impl Unexpected {
     }
 
     fn add(&mut self, origin: Endpoint, envelope: Envelope, data: UnexpectedData) -> Option<u32> {
-        let number = self.places.insert(Waiting { origin, envelope, claimed: None, data }).ok()?.index;
+        let number = self.places.insert_with(|| Waiting { origin, envelope, claimed: None, data })?.index;
         self.queue.push(&mut self.places, number);
         Some(number)
     }

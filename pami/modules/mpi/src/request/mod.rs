@@ -354,6 +354,19 @@ impl Requests {
         true
     }
 
+    /// Ends the receive in a slot, which is in no list.
+    #[inline]
+    pub(crate) fn end_receive(&mut self, index: u16, status: impl FnOnce(&Receiving) -> Status) {
+        let activity = self.activity;
+        let Some(entry) = self.get_mut(index) else { return };
+        if let Some(Operation::Receive(receiving)) = &entry.operation {
+            entry.status = Some(status(receiving));
+        }
+        if entry.end((index, activity)) {
+            self.free(index);
+        }
+    }
+
     /// Hands what is told of a completed request to `tell`, once, or `None` if it is active: it is free afterwards, or inactive.
     /// A status is long, so `tell` makes of it what the caller returns.
     #[inline]
