@@ -13,10 +13,25 @@ use spin::Mutex;
 /// Where the harts' own interrupts and the shared ones begin; below are those between harts.
 const FIRST_PRIVATE: u32 = 16;
 const FIRST_SHARED: u32 = 32;
-/// Priorities: what is less than a hart's mask reaches it. All have [`PLAIN`] at first.
-const PLAIN: u8 = 0x80;
+/// Priorities, and masks: what is less than a hart's mask reaches it. Where there is a secure state, the distributor takes a
+/// priority for [half of it and 128](seen_from_without), and a hart's interface does the same with a mask, or, if the firmware has
+/// not set SCR_EL3.FIQ, does not. Of these the outcome is the same either way.
+const PLAIN: u8 = 0xe0;
 const URGENT: u8 = 0x40;
 const ALL: u8 = 0xff;
+const ONLY_URGENT: u8 = 0xc0;
+const _: () = {
+    let (plain, urgent) = (seen_from_without(PLAIN), seen_from_without(URGENT));
+    assert!(URGENT < ONLY_URGENT && ONLY_URGENT <= PLAIN && PLAIN < ALL);
+    assert!(urgent < ONLY_URGENT && ONLY_URGENT <= plain && plain < ALL);
+    let [only_urgent, all] = [seen_from_without(ONLY_URGENT), seen_from_without(ALL)];
+    assert!(urgent < only_urgent && only_urgent <= plain && plain < all);
+};
+
+/// A priority or a mask as it counts where it is written from outside of the secure state.
+const fn seen_from_without(priority: u8) -> u8 {
+    0x80 | priority >> 1
+}
 /// Most shared interrupts that are routed.
 const MOST_ROUTED: usize = 8;
 
@@ -120,6 +135,7 @@ impl Shared {
         redistributor.configure_default_settings();
         for &number in private {
             let interrupt = own(number).ok_or(IrqError::NoInterrupt)?;
+            redistributor.set_interrupt_priority(interrupt, PLAIN).map_err(|_| IrqError::NoInterrupt)?;
             redistributor.enable_interrupt(interrupt, true).map_err(|_| IrqError::NoInterrupt)?;
         }
         Ok(())
@@ -177,7 +193,7 @@ impl<I: Interface> Controller for Gicv3<I> {
     fn accept(&self, _: u64, what: Accept) {
         self.interface.set_mask(match what {
             Accept::All => ALL,
-            Accept::Urgent => PLAIN,
+            Accept::Urgent => ONLY_URGENT,
         });
     }
 
