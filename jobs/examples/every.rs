@@ -18,6 +18,8 @@ mod anew;
 mod armci;
 #[path = "board.rs"]
 mod board;
+#[path = "chatter.rs"]
+mod chatter;
 #[path = "coll/main.rs"]
 mod coll;
 #[path = "copies.rs"]

@@ -42,6 +42,11 @@ fn sleepers(shape: &Shape) -> Option<&'static str> {
     (!good).then_some("takes two harts and two nodes at least, in SMP mode")
 }
 
+fn with_an_idle_hart(shape: &Shape) -> Option<&'static str> {
+    let good = shape.nodes == 1 && shape.tasks == 1 && shape.harts >= 2;
+    (!good).then_some("takes one node of two harts at least, in SMP mode: --torus 1")
+}
+
 fn on_the_tree(shape: &Shape) -> Option<&'static str> {
     (!shape.tree).then_some("needs the tree network: leave --no-tree out")
 }
@@ -151,6 +156,16 @@ pub const USAGE: &[Usage] = &[
     Usage::new("anew", &[]),
     Usage::new("armci", &[]).refusing(at_most_64),
     Usage::new("board", &[]),
+    Usage::new(
+        "chatter",
+        &[
+            argument("--lines", Value::Number(1, 1 << 20), "lines of each hart [default: 400]"),
+            argument("--busy", Value::Flag, "one hart neither sleeps nor logs until the line has sent all"),
+            argument("--panic", Value::Flag, "panic when all is said"),
+        ],
+    )
+    .on("1")
+    .refusing(with_an_idle_hart),
     Usage::new(
         "coll",
         &[

@@ -1,13 +1,16 @@
 //! Frames to the host tool, over the one serial line (SPEC N-12).
 //!
-//! A frame is a kind, the hart, a payload without zero bytes, and a zero byte. A frame leaves whole: under a
-//! short lock, or, for a report, when every other hart has been told to stop.
+//! A frame is a kind, the hart, a payload without zero bytes, and a zero byte. A frame leaves whole: it goes to the line's ring
+//! under a lock that is held for no longer than that takes, and no hart waits for the line. Interrupts are not taken meanwhile:
+//! what serves the line's own takes the lock as well. A report and the end status go behind all that waits, when every other hart
+//! has been told to stop.
 
-use crate::{arch, board, links};
+use crate::serial::{Serial, SerialPort, Worth};
+use crate::{arch, board, clock, links};
 use core::fmt::{self, Write};
-use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use drivers::console::Console;
+use rings::sleep::SleepSet;
 use spin::{Mutex, MutexGuard};
 
 /// What a frame is.
@@ -21,7 +24,7 @@ pub enum FrameKind {
     Status,
 }
 
-static LINE: Mutex<Option<Console>> = Mutex::new(None);
+static LINE: Mutex<Option<Serial<Console>>> = Mutex::new(None);
 
 /// The hart that ends the node, plus 1; 0 while nobody does.
 static ENDING: AtomicUsize = AtomicUsize::new(0);
@@ -29,80 +32,165 @@ static ENDING: AtomicUsize = AtomicUsize::new(0);
 /// Longest line of a report or status; the rest is cut off.
 const LINE_BYTES: usize = 480;
 
+impl SerialPort for Console {
+    fn fill(&mut self, bytes: &[u8]) -> usize {
+        self.fill(bytes)
+    }
+
+    fn has_room(&mut self) -> bool {
+        self.has_room()
+    }
+
+    fn interrupt_for(&mut self, received: bool, room: bool) {
+        self.interrupt_for(received, room);
+    }
+}
+
 /// Takes the console into use and closes whatever the firmware printed.
 pub fn start(mut console: Console) {
     console.write(&[0]);
-    *LINE.lock() = Some(console);
+    *LINE.lock() = Some(Serial::new(console));
 }
 
-/// The line for one frame. Who gives it back answers the service node, if that has asked meanwhile.
-pub struct Line {
-    // Given back first.
-    line: MutexGuard<'static, Option<Console>>,
-    _answer: Answer,
-}
-
-struct Answer;
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        give_answer();
+/// Does `what` with the line, if there is one. Never returns if another hart ends the node meanwhile.
+fn with<R>(what: impl FnOnce(&mut Serial<Console>) -> R) -> Option<R> {
+    let (result, wake) = arch::without_interrupts(|| {
+        let mut line = loop {
+            stop_if_ending();
+            match LINE.try_lock() {
+                Some(line) => break line,
+                None => core::hint::spin_loop(),
+            }
+        };
+        let Some(line) = line.as_mut() else { return (None, false) };
+        let result = what(line);
+        give_answer(line);
+        WAITING.store(line.waiting(), Ordering::Relaxed);
+        DROPPED.store(line.dropped(), Ordering::Relaxed);
+        let due_ns = line.due_ns().unwrap_or(NEVER);
+        (Some(result), DUE_NS.swap(due_ns, Ordering::Relaxed) == NEVER && due_ns != NEVER)
+    });
+    if wake {
+        SLEEPERS.wake().for_each(board::interrupt_hart);
     }
+    result
 }
 
-impl Deref for Line {
-    type Target = Option<Console>;
+/// Puts a frame in, or drops and counts it.
+pub fn frame(frame: &[u8]) {
+    with(|line| line.push(&[frame], Worth::Log, clock::now_ns));
+}
 
-    fn deref(&self) -> &Option<Console> {
-        &self.line
+/// Counts a frame that is not put in.
+pub fn drop_frame() {
+    with(Serial::drop_one);
+}
+
+/// Copies of what the line says of itself, for who looks often.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+static DROPPED: AtomicU32 = AtomicU32::new(0);
+
+/// Bytes that wait for the line.
+pub fn waiting() -> usize {
+    WAITING.load(Ordering::Relaxed)
+}
+
+/// Frames that were dropped, as too many waited or they were too long.
+pub fn dropped() -> u32 {
+    DROPPED.load(Ordering::Relaxed)
+}
+
+/// From now on the line is no faster than so many bits a second, whatever it is (SPEC N-12).
+pub fn slow_down(baud: u32) {
+    LOOKS.store(true, Ordering::Relaxed);
+    with(|line| line.slow_down(baud));
+}
+
+/// From now on the line's interrupts reach a hart. What came in before is dropped.
+pub fn listen() {
+    with(|line| {
+        line.uart().drain();
+        line.listen(clock::now_ns);
+    });
+}
+
+/// They do again, after a [`hold`].
+pub fn listen_again() {
+    with(|line| line.listen(clock::now_ns));
+}
+
+/// The line does not interrupt until [`listen_again`].
+pub fn hold() {
+    with(Serial::hold);
+}
+
+/// Reads all that came in.
+pub fn drain() {
+    with(|line| line.uart().drain());
+}
+
+/// The line has interrupted. Returns whether there is something to read.
+pub fn serve() -> bool {
+    with(|line| {
+        line.serve(clock::now_ns);
+        line.uart().has_received()
+    })
+    .unwrap_or(false)
+}
+
+/// Whether harts look at the line before they sleep: no interrupt tells of its room, or not in time.
+static LOOKS: AtomicBool = AtomicBool::new(false);
+/// When one is to look, or [`NEVER`].
+static DUE_NS: AtomicU64 = AtomicU64::new(NEVER);
+const NEVER: u64 = u64::MAX;
+/// Harts that sleep and would look.
+static SLEEPERS: SleepSet = SleepSet::new();
+
+/// No interrupt of the line reaches a hart: those that are idle look after it.
+pub fn look_when_idle() {
+    LOOKS.store(true, Ordering::Relaxed);
+}
+
+/// This hart is about to sleep: says until when at most. To be followed by [`wake_up`].
+pub fn fall_asleep() -> Option<u64> {
+    if !LOOKS.load(Ordering::Relaxed) {
+        return None;
     }
+    // Armed before the look at when: whoever says so later wakes this hart.
+    SLEEPERS.arm(arch::hart());
+    Some(DUE_NS.load(Ordering::Relaxed)).filter(|&due_ns| due_ns != NEVER)
 }
 
-impl DerefMut for Line {
-    fn deref_mut(&mut self) -> &mut Option<Console> {
-        &mut self.line
-    }
-}
-
-/// Exclusive use of the line for one frame. Never returns if another hart ends the node meanwhile.
-pub fn lock() -> Line {
-    loop {
-        stop_if_ending();
-        if let Some(line) = LINE.try_lock() {
-            return Line { line, _answer: Answer };
-        }
-        core::hint::spin_loop();
+/// This hart has slept.
+pub fn wake_up() {
+    if LOOKS.load(Ordering::Relaxed) {
+        SLEEPERS.disarm(arch::hart());
+        with(|line| line.look(clock::now_ns));
     }
 }
 
 /// The service node waits for an answer, or is to have one unasked, as something has changed.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Answers the service node, with the state of the links: now, or, if the line is in use, maybe by what this very hart was
-/// doing, when it is given back.
+/// Answers the service node, with the state of the links.
 pub fn answer() {
     // Who answers sees the links as they are here.
     ASKED.store(true, Ordering::Release);
-    give_answer();
+    with(|_| ());
 }
 
-/// Sends the answer that is due, unless the line is in use: whoever uses it comes here next. Of one who says that it is due and
-/// then finds the line in use, and one who gives the line back and then looks whether it is due, one sees the other, by the fence.
-fn give_answer() {
-    loop {
-        fence(Ordering::SeqCst);
-        if !ASKED.load(Ordering::Relaxed) || ENDING.load(Ordering::Relaxed) != 0 {
-            return;
-        }
-        let Some(mut line) = LINE.try_lock() else { return };
-        if let Some(console) = line.as_mut().filter(|_| ASKED.swap(false, Ordering::Acquire)) {
-            let text = Text::new(format_args!("alive down={} lost={}", links::down(), links::lost()));
-            send(console, FrameKind::Status, text.as_bytes());
-        } else {
-            return;
-        }
+/// Puts the answer in that is due. If there is no room, whoever uses the line next tries again.
+fn give_answer(line: &mut Serial<Console>) {
+    if !ASKED.load(Ordering::Relaxed) || !line.has_room_for(ANSWER_BYTES) {
+        return;
     }
+    ASKED.swap(false, Ordering::Acquire);
+    let text = Text::new(format_args!("alive down={} lost={}", links::down(), links::lost()));
+    line.push(&[&head(FrameKind::Status), text.as_bytes(), &[0]], Worth::Status, clock::now_ns);
 }
+
+/// Most bytes of an answer.
+const ANSWER_BYTES: usize = 64;
 
 fn stop_if_ending() {
     let ending = ENDING.load(Ordering::Relaxed);
@@ -114,6 +202,8 @@ fn stop_if_ending() {
 /// Whether this hart is the one to end the node, the first time it asks. A second time it is told so; any other
 /// hart stops here for good.
 pub fn begin_ending() -> Ending {
+    // What serves an interrupt would wait for the line, which is this hart's for good.
+    arch::mask_interrupts();
     let me = arch::hart() + 1;
     match ENDING.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Ending::First,
@@ -131,9 +221,19 @@ pub enum Ending {
     Again,
 }
 
-/// The line for a hart that ends the node: waits a little for a frame that another hart is sending, then takes it
-/// all the same. Needs no lock that might be held.
-pub fn seize() -> Option<Console> {
+/// The line, for a hart that ends the node.
+pub enum LastWords {
+    /// Behind all that waits.
+    Line(&'static mut Serial<Console>),
+    /// Past it, as whoever had it does not give it back: what waits is lost.
+    Raw(Console),
+    /// There is no console.
+    Nowhere,
+}
+
+/// The line for a hart that ends the node: waits a little for another hart that has it, then takes it all the same. Needs no
+/// lock that might be held.
+pub fn seize() -> LastWords {
     let patience = arch::counter() + arch::counter_hz() / 50;
     let guard = loop {
         let guard = LINE.try_lock();
@@ -143,8 +243,34 @@ pub fn seize() -> Option<Console> {
         core::hint::spin_loop();
     };
     // Never given back: nobody else sends from here on.
-    core::mem::forget(guard);
-    board::console()
+    if let Some(line) = guard.and_then(|guard| MutexGuard::leak(guard).as_mut()) {
+        return LastWords::Line(line);
+    }
+    let Some(mut console) = board::console() else { return LastWords::Nowhere };
+    // Ends a frame that was cut off.
+    console.write(&[0]);
+    LastWords::Raw(console)
+}
+
+impl LastWords {
+    /// Sends a frame, when all that waited before it is sent. `payload` holds no zero byte.
+    pub fn send(&mut self, kind: FrameKind, payload: &[u8]) {
+        let head = head(kind);
+        match self {
+            Self::Line(line) => line.say(&[&head, payload, &[0]], clock::now_ns),
+            Self::Raw(console) => [&head, payload, &[0]].iter().for_each(|part| console.write(part)),
+            Self::Nowhere => {}
+        }
+    }
+
+    /// Waits until all has left the line.
+    pub fn flush(&mut self) {
+        match self {
+            Self::Line(line) => line.uart().flush(),
+            Self::Raw(console) => console.flush(),
+            Self::Nowhere => {}
+        }
+    }
 }
 
 /// A line of text in place, cut off at its end.
@@ -191,17 +317,8 @@ pub fn head(kind: FrameKind) -> [u8; 2] {
     [kind, if hart < 10 { b'0' + hart } else { 0x80 | hart }]
 }
 
-/// Sends a whole frame on `console`. `payload` holds no zero byte.
-pub fn send(console: &mut Console, kind: FrameKind, payload: &[u8]) {
-    console.write(&head(kind));
-    console.write(payload);
-    console.write(&[0]);
-}
-
 /// Tells the host tool.
 pub fn status(arguments: fmt::Arguments<'_>) {
     let text = Text::new(arguments);
-    if let Some(console) = lock().as_mut() {
-        send(console, FrameKind::Status, text.as_bytes());
-    }
+    with(|line| line.push(&[&head(FrameKind::Status), text.as_bytes(), &[0]], Worth::Status, clock::now_ns));
 }

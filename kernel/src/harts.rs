@@ -2,7 +2,7 @@
 
 use crate::personality::MAX_HARTS;
 use crate::task::Task;
-use crate::{arch, board, wakeup};
+use crate::{arch, board, clock, wakeup};
 use boot::HARTS;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -105,31 +105,23 @@ pub(crate) fn give(hart: usize, work: HartWork) -> Result<(), SpawnError> {
 
 /// Waits until `hart` has no work.
 pub(crate) fn join(hart: usize) {
-    wait_for(&ALL[hart], || !ALL[hart].busy.load(Ordering::Acquire), u64::MAX);
+    wait_for(&ALL[hart], || !ALL[hart].busy.load(Ordering::Acquire), None);
 }
 
-/// Waits until `hart` serves, or the counter reaches `deadline`. Returns whether it does.
-pub(crate) fn wait_until_up(hart: usize, deadline: u64) -> bool {
-    wait_for(&ALL[hart], || ALL[hart].up.load(Ordering::Acquire), deadline)
+/// Waits until `hart` serves, or the clock reads `deadline_ns`. Returns whether it does.
+pub(crate) fn wait_until_up(hart: usize, deadline_ns: u64) -> bool {
+    wait_for(&ALL[hart], || ALL[hart].up.load(Ordering::Acquire), Some(deadline_ns))
 }
 
-fn wait_for(hart: &Hart, is_done: impl Fn() -> bool, deadline: u64) -> bool {
-    let timed = deadline != u64::MAX;
+fn wait_for(hart: &Hart, is_done: impl Fn() -> bool, deadline_ns: Option<u64>) -> bool {
     loop {
         hart.waiting.arm(arch::hart());
-        if is_done() {
+        if is_done() || deadline_ns.is_some_and(|deadline_ns| clock::now_ns() >= deadline_ns) {
             break;
         }
-        if timed && arch::counter() >= deadline {
-            break;
-        }
-        arch::set_timer(timed.then_some(deadline));
-        wakeup::idle();
+        wakeup::idle_until(deadline_ns);
     }
     hart.waiting.disarm(arch::hart());
-    if timed {
-        arch::set_timer(None);
-    }
     is_done()
 }
 

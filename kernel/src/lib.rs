@@ -5,6 +5,7 @@
 //! | [`personality`] | what the node is told at boot; shared with the host tool |
 //! | [`layout`], [`paging`] | regions of memory; page tables, one builder for both architectures |
 //! | [`interrupt_routing`] | which sleeping hart the adapter's interrupt goes to |
+//! | [`frame_ring`], [`pace`], [`serial`] | frames that wait for the serial line; its rate; who sends when |
 //! | [`idle`] | the share of recent time in which a task's harts were idle |
 //! | [`job_error`] | why a job failed |
 //! | [`segments`] | memory that tasks of a node share |
@@ -26,13 +27,16 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod devicetree;
+pub mod frame_ring;
 pub mod idle;
 pub mod interrupt_routing;
 pub mod job_error;
 pub mod layout;
+pub mod pace;
 pub mod paging;
 pub mod personality;
 pub mod segments;
+pub mod serial;
 pub mod usage;
 
 #[cfg(node)]
@@ -51,7 +55,7 @@ pub use {
     messaging::*,
     pami::affinity::HartPlace,
     pami::packet::DEFERRING,
-    task::{SegmentError, Task},
+    task::{Backlog, SegmentError, Task},
 };
 
 #[cfg(node)]

@@ -1,4 +1,4 @@
-//! Log frames of defmt: one buffer per hart, whole frames to the console (SPEC N-12).
+//! Log frames of defmt: one buffer per hart, whole frames to the console's ring (SPEC N-12).
 //!
 //! A frame begins with the number of its format string. The linker script of defmt puts these in the order of their
 //! levels, with marks between them, so that a frame is known by its number to be too light, and is dropped there.
@@ -10,8 +10,8 @@ use boot::HARTS;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use spin::Mutex;
 
-/// A frame up to this long is sent under one short lock; a longer one holds the lock while it is made.
-const FRAME_BYTES: usize = 512;
+/// Most bytes of a frame; a longer one is dropped and counted.
+const FRAME_BYTES: usize = 2048;
 
 /// The frames under way, by hart.
 struct Log([Frame; HARTS]);
@@ -23,14 +23,11 @@ struct Frame {
     state: Mutex<State>,
 }
 
-/// The console, while a frame is passed on.
-type Line = Option<console::Line>;
-
 struct State {
     encoder: defmt::Encoder,
     bytes: [u8; FRAME_BYTES],
+    /// Those of the frame; more than there are bytes if it is too long.
     len: usize,
-    line: Line,
     /// Whether the frame is sent, once its first bytes have told.
     sent: Option<bool>,
 }
@@ -42,7 +39,6 @@ static LOG: Log = Log([const {
             encoder: defmt::Encoder::new(),
             bytes: [0; FRAME_BYTES],
             len: 0,
-            line: None,
             sent: None,
         }),
     }
@@ -73,21 +69,11 @@ impl Log {
 }
 
 impl State {
-    fn put(bytes: &mut [u8; FRAME_BYTES], len: &mut usize, line: &mut Line, data: &[u8]) {
-        for &byte in data {
-            if *len == FRAME_BYTES {
-                Self::pass_on(&bytes[..*len], line);
-                *len = 0;
-            }
-            bytes[*len] = byte;
-            *len += 1;
+    fn put(bytes: &mut [u8; FRAME_BYTES], len: &mut usize, data: &[u8]) {
+        if let Some(place) = bytes.get_mut(*len..).and_then(|free| free.get_mut(..data.len())) {
+            place.copy_from_slice(data);
         }
-    }
-
-    fn pass_on(bytes: &[u8], line: &mut Line) {
-        if let Some(console) = line.get_or_insert_with(console::lock).as_mut() {
-            console.write(bytes);
-        }
+        *len = len.saturating_add(data.len());
     }
 }
 
@@ -99,29 +85,31 @@ impl Frames for Log {
     }
 
     fn part(&self, part: &[u8]) {
-        let State { encoder, bytes, len, line, sent } = &mut *self.frame().state.lock();
+        let State { encoder, bytes, len, sent } = &mut *self.frame().state.lock();
         let sent = *sent.get_or_insert_with(|| {
             let sent = is_sent(part);
             if sent {
                 *len = 0;
-                State::put(bytes, len, line, &console::head(FrameKind::Log));
+                State::put(bytes, len, &console::head(FrameKind::Log));
                 // The separator that the encoder puts before its first frame would end ours.
                 encoder.start_frame(|_| {});
             }
             sent
         });
         if sent {
-            encoder.write(part, |data| State::put(bytes, len, line, data));
+            encoder.write(part, |data| State::put(bytes, len, data));
         }
     }
 
     fn end(&self) {
         let frame = self.frame();
-        let State { encoder, bytes, len, line, sent } = &mut *frame.state.lock();
+        let State { encoder, bytes, len, sent } = &mut *frame.state.lock();
         if *sent == Some(true) {
-            encoder.end_frame(|data| State::put(bytes, len, line, data));
-            State::pass_on(&bytes[..*len], line);
-            *line = None;
+            encoder.end_frame(|data| State::put(bytes, len, data));
+            match bytes.get(..*len) {
+                Some(frame) => console::frame(frame),
+                None => console::drop_frame(),
+            }
         }
         frame.taken.store(false, Ordering::Relaxed);
     }

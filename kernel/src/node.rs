@@ -30,6 +30,7 @@ use spin::Mutex;
 const HEAP_BYTES: usize = 1 << 20;
 /// Every hart comes up within so many seconds.
 const START_SECONDS: u64 = 10;
+const NS_PER_S: u64 = 1_000_000_000;
 /// The memory of a task.
 type Memory = heapless::Vec<&'static mut [u8], PIECES>;
 
@@ -76,6 +77,9 @@ fn run(machine: Result<Machine, TreeError>, level: usize) -> ! {
         Err(error) => report::refused(Exit::Personality, error),
     };
     report::set_node(personality.node);
+    if let Some(baud) = personality.baud {
+        console::slow_down(baud);
+    }
     log::start(personality.log);
     let end = arch::mapped_end(machine);
     let beyond =
@@ -176,9 +180,9 @@ fn start_harts(machine: &'static Machine) {
             report::refused(Exit::Machine, format_args!("the firmware did not start hart {hart}: {error}"));
         }
     }
-    let deadline = arch::counter() + START_SECONDS * arch::counter_hz();
+    let deadline_ns = clock::now_ns() + START_SECONDS * NS_PER_S;
     for hart in others() {
-        if !harts::wait_until_up(hart, deadline) {
+        if !harts::wait_until_up(hart, deadline_ns) {
             report::refused(
                 Exit::Machine,
                 format_args!("hart {hart} did not come up in {START_SECONDS} seconds"),

@@ -11,30 +11,30 @@
 use crate::devicetree::Machine;
 use crate::{arch, board, console, links};
 
-/// Lets the service node ask. Returns whether it can.
+/// Lets the service node ask, and the line's interrupt tell of room. Returns whether they can.
 pub(crate) fn start(machine: &Machine) -> bool {
-    let line = machine.uart.and_then(|uart| uart.interrupt).zip(board::receiver());
-    let Some((interrupt, mut receiver)) = line else { return false };
-    if board::take_line(interrupt).is_err() {
+    let interrupt = machine.uart.and_then(|uart| uart.interrupt);
+    if interrupt.is_none_or(|interrupt| board::take_line(interrupt).is_err()) {
+        console::look_when_idle();
         return false;
     }
-    // What came in before is no question.
-    receiver.drain();
-    receiver.listen();
+    console::listen();
     board::route_line(0);
     true
 }
 
-/// This hart has taken the interrupt, and is to `complete` it when the line has taken it back.
+/// This hart has taken the line's interrupt, and is to `complete` it when the line has taken it back.
 pub(crate) fn asked(complete: impl FnOnce()) {
+    if !console::serve() {
+        return complete();
+    }
+    // The question is this hart's alone.
     let next = arch::hart() + 1;
     let is_last = arch::machine().is_none_or(|machine| next >= machine.harts.len());
-    // The question is this hart's alone, and so is the receiving half of the line.
-    let Some(mut receiver) = board::receiver() else { return complete() };
     if is_last {
-        receiver.drain();
+        console::drain();
     } else {
-        receiver.pause();
+        console::hold();
     }
     complete();
     board::route_line(if is_last { 0 } else { next });
@@ -43,6 +43,6 @@ pub(crate) fn asked(complete: impl FnOnce()) {
         console::answer();
     } else {
         // The line interrupts anew, as the byte is still there.
-        receiver.listen();
+        console::listen_again();
     }
 }

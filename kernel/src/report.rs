@@ -1,17 +1,17 @@
 //! One readable report when something ends the node: a panic, a fault, a refused personality (SPEC N-10).
 //!
-//! Takes no lock that may be held and allocates nothing. Other harts stop at their next frame; the emulator's end
+//! What waits for the serial line goes out before it. Takes no lock that may be held and allocates nothing. Other harts stop at
+//! their next frame; the emulator's end
 //! stops them all. Trouble within a report ends the node at once.
 
 use crate::arch::{self, Access, Incident};
 use crate::board;
-use crate::console::{self, Ending, FrameKind, Text};
+use crate::console::{self, Ending, FrameKind, LastWords, Text};
 use crate::status::{self, Exit};
 use boot::Fault;
 use core::fmt;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU32, Ordering};
-use drivers::console::Console;
 
 /// Most addresses of a backtrace.
 const DEPTH: usize = 32;
@@ -36,7 +36,7 @@ impl fmt::Display for Origin {
     }
 }
 
-struct Report(Option<Console>);
+struct Report(LastWords);
 
 impl Report {
     /// Begins the node's last report; ends the node at once if one was under way on this hart.
@@ -44,21 +44,16 @@ impl Report {
         if console::begin_ending() == Ending::Again {
             board::exit(exit as u8);
         }
-        let mut console = console::seize();
-        if let Some(console) = &mut console {
-            // Ends a frame that was cut off.
-            console.write(&[0]);
-        }
-        Self(console)
+        Self(console::seize())
     }
 
     fn line(&mut self, arguments: fmt::Arguments<'_>) {
         let text = Text::new(arguments);
-        match &mut self.0 {
-            Some(console) => console::send(console, FrameKind::Report, text.as_bytes()),
+        if let LastWords::Nowhere = self.0 {
             // Nothing has told of a console yet, or nothing maps it.
-            None => arch::last_words(console::head(FrameKind::Report), text.as_bytes()),
+            arch::last_words(console::head(FrameKind::Report), text.as_bytes());
         }
+        self.0.send(FrameKind::Report, text.as_bytes());
     }
 
     fn backtrace(&mut self, frame: usize, pc: Option<usize>) {

@@ -1,13 +1,12 @@
 //! The end of a node: its last status frame and its exit code (SPEC N-11).
 
 use crate::board;
-use crate::console::{self, Ending, FrameKind, Text};
+use crate::console::{self, Ending, FrameKind, LastWords, Text};
 use crate::heap;
 use crate::job_error::JobError;
 use crate::links;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
-use drivers::console::Console;
 
 /// Exit codes of the kernel itself; jobs have theirs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,16 +31,15 @@ pub fn exit_code(status: i32) -> u8 {
 }
 
 /// Sends the end status, with `counters` in it, each followed by a blank, and leaves the emulator.
-pub fn finish(console: Option<Console>, code: u8, counters: impl fmt::Display) -> ! {
-    if let Some(mut console) = console {
-        let allocations = heap::allocations_since_start();
-        let (down, lost) = (links::down(), links::lost());
-        let text = Text::new(format_args!(
-            "end status={code} {counters}allocations={allocations} down={down} lost={lost}"
-        ));
-        console::send(&mut console, FrameKind::Status, text.as_bytes());
-        console.flush();
-    }
+pub fn finish(mut line: LastWords, code: u8, counters: impl fmt::Display) -> ! {
+    let allocations = heap::allocations_since_start();
+    let (down, lost) = (links::down(), links::lost());
+    let unlogged = console::dropped();
+    let text = Text::new(format_args!(
+        "end status={code} {counters}allocations={allocations} down={down} lost={lost} unlogged={unlogged}"
+    ));
+    line.send(FrameKind::Status, text.as_bytes());
+    line.flush();
     board::exit(code)
 }
 

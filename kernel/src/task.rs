@@ -6,7 +6,7 @@ use crate::instructions::Instructions;
 use crate::personality::{Mode, Personality};
 use crate::segments::{Refused, SEGMENTS, Segments};
 use crate::usage::{Arguments, Usage};
-use crate::{arch, clock, status, wakeup};
+use crate::{arch, clock, console, status, wakeup};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
 use pami::affinity::{Affinities, HartPlace};
@@ -32,6 +32,15 @@ pub struct Task {
     pub(crate) memory: Arena,
     pub(crate) unit: &'static Unit,
     pub(crate) clients: Mutex<Clients>,
+}
+
+/// What the serial line has not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Backlog {
+    /// Bytes that wait for it.
+    pub bytes: usize,
+    /// Log lines that were dropped since the node's start, as there was no room for more.
+    pub unlogged: u32,
 }
 
 /// Why there is no such segment.
@@ -170,6 +179,11 @@ impl Task {
     /// Nanoseconds since the node started.
     pub fn now_ns(&self) -> u64 {
         clock::now_ns()
+    }
+
+    /// How the node's log is behind its serial line (SPEC N-12).
+    pub fn backlog(&self) -> Backlog {
+        Backlog { bytes: console::waiting(), unlogged: console::dropped() }
     }
 
     /// Rate of the clock's counter.

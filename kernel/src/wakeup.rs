@@ -32,11 +32,20 @@ pub(crate) fn start(harts_per_task: usize) {
     IDLE.divide(harts_per_task);
 }
 
-/// Sleeps until an interrupt is pending; this is idle time.
-fn sleep(hart: usize) {
+/// Sleeps until an interrupt is pending, at the deadline at the latest; this is idle time.
+fn sleep(hart: usize, deadline_ns: Option<u64>) {
+    let deadline_ns = console::fall_asleep().into_iter().chain(deadline_ns).min();
+    if let Some(deadline_ns) = deadline_ns {
+        arch::set_timer(Some(clock::counter_at(deadline_ns)));
+    }
     IDLE.fall_asleep(hart, clock::now_ns());
     arch::wait_for_interrupt();
     IDLE.wake_up(hart, clock::now_ns());
+    if deadline_ns.is_some() {
+        // One that stays on would be pending again after every claim.
+        arch::set_timer(None);
+    }
+    console::wake_up();
 }
 
 /// How often hart `hart` has slept and been woken; wraps.
@@ -95,14 +104,8 @@ pub(crate) fn wait(deadline_ns: Option<u64>, acknowledge: impl FnMut()) {
     let hart = arch::hart();
     masked(|| {
         reroute(|routing| routing.sleep(hart));
-        if let Some(deadline) = deadline_ns {
-            arch::set_timer(Some(clock::counter_at(deadline)));
-        }
         tell_if(links::look_again(clock::now_ns()));
-        sleep(hart);
-        if deadline_ns.is_some() {
-            arch::set_timer(None);
-        }
+        sleep(hart, deadline_ns);
         claim_all(acknowledge);
         reroute(|routing| routing.wake(hart));
     });
@@ -120,19 +123,20 @@ pub(crate) fn note_idle(from_ns: u64, to_ns: u64) {
 
 /// Waits without a port, until another hart interrupts this one; may return early.
 pub(crate) fn idle() {
+    idle_until(None);
+}
+
+/// As [`idle`], until the clock reads so many nanoseconds at most.
+pub(crate) fn idle_until(deadline_ns: Option<u64>) {
     let hart = arch::hart();
     masked(|| {
         reroute(|routing| routing.retire(hart));
-        sleep(hart);
-        // A timer that stays on would be pending again after every claim.
-        arch::set_timer(None);
+        sleep(hart, deadline_ns);
         claim_all(|| {});
     });
 }
 
 /// As [`idle`], for so many nanoseconds at most.
 pub(crate) fn idle_for(ns: u64) {
-    let deadline = clock::now_ns().saturating_add(ns);
-    arch::set_timer(Some(clock::counter_at(deadline)));
-    idle();
+    idle_until(Some(clock::now_ns().saturating_add(ns)));
 }

@@ -282,6 +282,7 @@ impl Run {
             life: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ()) as u32,
             peers: self.peers,
             lossless: self.lossless,
+            baud: self.baud,
             log: self.log,
             job: &self.job,
             arguments: &arguments,

@@ -43,6 +43,12 @@ pub fn render(outcome: &Outcome) -> String {
         (ended, _) => time(ended),
     };
     text.push_str(&format!("boot {}, job {job}", time(outcome.boot_time)));
+    for (rank, node) in outcome.nodes.iter().enumerate().filter(|(_, node)| node.unlogged() > 0) {
+        let unlogged = node.unlogged();
+        text.push_str(&format!(
+            "\nnode {rank} dropped {unlogged} log lines: its serial line is too slow for them"
+        ));
+    }
     if let Some(tree) = outcome.fabric.tree.as_ref().filter(|tree| tree.steps > 0) {
         text.push_str("\n\ntree network\n");
         text.push_str(&columns(&tree_rows(tree)));

@@ -1,4 +1,5 @@
-//! Consoles: PL011, 16550, SiFive's UART and Cadence's (SPEC B-1, D-10). Output is polled; what comes in interrupts, where that is asked for.
+//! Consoles: PL011, 16550, SiFive's UART and Cadence's (SPEC B-1, D-10). Both directions interrupt where that is asked
+//! for, and can be polled.
 
 mod cadence;
 mod sifive;
@@ -105,22 +106,94 @@ impl Console {
         }
     }
 
-    /// Sends all of `bytes`; waits while the line is busy.
-    pub fn write(&mut self, bytes: &[u8]) {
+    /// Takes what it has room for of `bytes`, from the front; returns how many.
+    pub fn fill(&mut self, bytes: &[u8]) -> usize {
         match self {
             Self::Pl011(uart) => {
-                for &byte in bytes {
-                    while uart.is_tx_fifo_full() {
-                        core::hint::spin_loop();
+                for (taken, &byte) in bytes.iter().enumerate() {
+                    if uart.is_tx_fifo_full() {
+                        return taken;
                     }
                     uart.write_word(byte);
                 }
+                bytes.len()
             }
-            Self::Ns16550(uart) => uart.send_bytes_exact(bytes),
-            Self::SiFive(uart) => uart.write(bytes),
-            Self::Cadence(uart) => uart.write(bytes),
+            Self::Ns16550(uart) => uart.send_bytes(bytes),
+            Self::SiFive(uart) => uart.fill(bytes),
+            Self::Cadence(uart) => uart.fill(bytes),
             #[cfg(target_os = "linux")]
-            Self::Stream(stream) => stream.write(bytes),
+            Self::Stream(stream) => {
+                stream.write(bytes);
+                bytes.len()
+            }
+        }
+    }
+
+    /// Whether it has room for a byte or more.
+    pub fn has_room(&mut self) -> bool {
+        match self {
+            Self::Pl011(uart) => !uart.is_tx_fifo_full(),
+            Self::Ns16550(uart) => uart.ready_to_send().is_ok(),
+            Self::SiFive(uart) => uart.has_room(),
+            Self::Cadence(uart) => uart.has_room(),
+            #[cfg(target_os = "linux")]
+            Self::Stream(_) => true,
+        }
+    }
+
+    /// Sends all of `bytes`; waits while the line is busy.
+    pub fn write(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            bytes = &bytes[self.fill(bytes)..];
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Interrupts from now on while there is something to read, and when room has come since it was last full; or not.
+    pub fn interrupt_for(&mut self, received: bool, room: bool) {
+        match self {
+            Self::Pl011(uart) => {
+                let mut causes = Interrupts::empty();
+                causes.set(Interrupts::RXI | Interrupts::RTI, received);
+                causes.set(Interrupts::TXI, room);
+                uart.set_interrupt_masks(causes);
+            }
+            Self::Ns16550(uart) => {
+                let mut causes = IER::empty();
+                causes.set(IER::DATA_READY, received);
+                causes.set(IER::THR_EMPTY, room);
+                uart.disable_interrupts((IER::DATA_READY | IER::THR_EMPTY) - causes);
+                uart.enable_interrupts(causes);
+            }
+            Self::SiFive(uart) => uart.interrupt_for(received, room),
+            Self::Cadence(uart) => uart.interrupt_for(received, room),
+            #[cfg(target_os = "linux")]
+            Self::Stream(_) => {}
+        }
+    }
+
+    /// Whether there is something to read.
+    pub fn has_received(&mut self) -> bool {
+        match self {
+            Self::Pl011(uart) => !uart.is_rx_fifo_empty(),
+            Self::Ns16550(uart) => uart.ready_to_receive().is_ok(),
+            Self::SiFive(uart) => uart.has_received(),
+            Self::Cadence(uart) => uart.has_received(),
+            #[cfg(target_os = "linux")]
+            Self::Stream(_) => false,
+        }
+    }
+
+    /// Reads all that came in, which takes the interrupt for it back.
+    pub fn drain(&mut self) {
+        match self {
+            // A byte that came in damaged came in.
+            Self::Pl011(uart) => while !matches!(uart.read_word(), Ok(None)) {},
+            Self::Ns16550(uart) => while uart.try_receive_byte().is_ok() {},
+            Self::SiFive(uart) => uart.drain(),
+            Self::Cadence(uart) => uart.drain(),
+            #[cfg(target_os = "linux")]
+            Self::Stream(_) => {}
         }
     }
 
@@ -141,54 +214,6 @@ impl Console {
             Self::Cadence(uart) => uart.flush(),
             #[cfg(target_os = "linux")]
             Self::Stream(_) => {}
-        }
-    }
-}
-
-/// The receiving half of a line. It reads what came in and the line's status, and writes which interrupts there are: the sending
-/// half, which somebody else may be using, does none of that but read the status.
-pub struct Receiver(Console);
-
-impl Receiver {
-    /// The receiving half of `console`'s line.
-    pub fn new(console: Console) -> Self {
-        Self(console)
-    }
-
-    /// From now on the line interrupts while there is something to read.
-    pub fn listen(&mut self) {
-        match &mut self.0 {
-            Console::Pl011(uart) => uart.set_interrupt_masks(Interrupts::RXI | Interrupts::RTI),
-            Console::Ns16550(uart) => uart.enable_interrupts(IER::DATA_READY),
-            Console::SiFive(uart) => uart.listen(true),
-            Console::Cadence(uart) => uart.listen(true),
-            #[cfg(target_os = "linux")]
-            Console::Stream(_) => {}
-        }
-    }
-
-    /// It does not interrupt any more, whatever there is to read.
-    pub fn pause(&mut self) {
-        match &mut self.0 {
-            Console::Pl011(uart) => uart.set_interrupt_masks(Interrupts::empty()),
-            Console::Ns16550(uart) => uart.disable_interrupts(IER::DATA_READY),
-            Console::SiFive(uart) => uart.listen(false),
-            Console::Cadence(uart) => uart.listen(false),
-            #[cfg(target_os = "linux")]
-            Console::Stream(_) => {}
-        }
-    }
-
-    /// Reads all that came in, which takes the interrupt back.
-    pub fn drain(&mut self) {
-        match &mut self.0 {
-            // A byte that came in damaged came in.
-            Console::Pl011(uart) => while !matches!(uart.read_word(), Ok(None)) {},
-            Console::Ns16550(uart) => while uart.try_receive_byte().is_ok() {},
-            Console::SiFive(uart) => uart.drain(),
-            Console::Cadence(uart) => uart.drain(),
-            #[cfg(target_os = "linux")]
-            Console::Stream(_) => {}
         }
     }
 }

@@ -23,9 +23,8 @@ const NONE: u32 = 1 << 31;
 const ON: u32 = 1;
 /// `transmit_control`: an interrupt is pending while fewer bytes wait than this many, from this bit on.
 const LEVEL: u32 = 16;
-/// `pending`: fewer bytes wait.
+/// `pending`, `enabled`: fewer bytes wait; there is something to read.
 const TRANSMITTED: u32 = 1 << 0;
-/// `enabled`: interrupts while there is something to read.
 const RECEIVED: u32 = 1 << 1;
 
 /// The line.
@@ -51,13 +50,19 @@ impl SiFive {
         true
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            while field_shared!(self.0, transmit).read() & NONE != 0 {
-                core::hint::spin_loop();
+    /// Takes what it has room for of `bytes`; returns how many.
+    pub(super) fn fill(&mut self, bytes: &[u8]) -> usize {
+        for (taken, &byte) in bytes.iter().enumerate() {
+            if !self.has_room() {
+                return taken;
             }
             field!(self.0, transmit).write(u32::from(byte));
         }
+        bytes.len()
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        field_shared!(self.0, transmit).read() & NONE == 0
     }
 
     pub(super) fn flush(&mut self) {
@@ -67,10 +72,17 @@ impl SiFive {
         }
     }
 
-    /// Whether it interrupts while there is something to read.
-    pub(super) fn listen(&mut self, on: bool) {
+    /// Interrupts while there is something to read, and while nothing waits to be sent; or not.
+    pub(super) fn interrupt_for(&mut self, received: bool, room: bool) {
         field!(self.0, receive_control).write(ON);
-        field!(self.0, enabled).write(if on { RECEIVED } else { 0 });
+        field!(self.0, transmit_control).write(1 << LEVEL | ON);
+        let chosen = [(received, RECEIVED), (room, TRANSMITTED)].into_iter().filter(|&(on, _)| on);
+        field!(self.0, enabled).write(chosen.fold(0, |all, (_, cause)| all | cause));
+    }
+
+    /// Whether there is something to read.
+    pub(super) fn has_received(&self) -> bool {
+        field_shared!(self.0, pending).read() & RECEIVED != 0
     }
 
     pub(super) fn drain(&mut self) {
@@ -94,12 +106,22 @@ mod tests {
         let mut line = unsafe { SiFive::new(base) };
         assert!(!line.set_up(115_200, 1_000_000));
         assert!(line.set_up(115_200, 33_333_333));
-        line.write(b"hi");
-        line.listen(true);
+        assert_eq!(line.fill(b"hi"), 2);
+        assert!(line.has_room() && !line.has_received());
+        line.interrupt_for(true, true);
         line.drain();
         line.flush();
         // SAFETY: the same memory; nobody else uses it.
         let seen = unsafe { base.cast::<[u32; 7]>().read_volatile() };
-        assert_eq!(seen, [u32::from(b'i'), NONE, 1 << LEVEL | ON, ON, RECEIVED, TRANSMITTED, 289]);
+        assert_eq!(
+            seen,
+            [u32::from(b'i'), NONE, 1 << LEVEL | ON, ON, RECEIVED | TRANSMITTED, TRANSMITTED, 289]
+        );
+        // SAFETY: as above.
+        unsafe { base.cast::<u32>().write_volatile(NONE) };
+        assert_eq!(line.fill(b"no room"), 0);
+        line.interrupt_for(false, false);
+        // SAFETY: as above.
+        assert_eq!(unsafe { base.cast::<u32>().add(4).read_volatile() }, 0);
     }
 }

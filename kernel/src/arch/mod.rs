@@ -59,6 +59,7 @@ pub(crate) use this::instructions::{retired as instructions, start as start_inst
 pub(crate) use this::interrupt::{
     call_hart, claim_own as claim_own_interrupt, controller, has_devices as device_interrupts,
     mask as mask_interrupts, start_own as start_own_interrupts, unmask as unmask_interrupts,
+    without as without_interrupts,
 };
 pub(crate) use this::{
     counter, counter_hz, exit_by_host, frame_pointer, io_barrier, park, power_off, rest_monitors, set_timer,

@@ -4,7 +4,7 @@ use crate::arch;
 use crate::devicetree::UartKind;
 use crate::layout::Region;
 use core::ptr::{self, NonNull};
-use drivers::console::{Console, Receiver};
+use drivers::console::Console;
 
 /// The registers in a region, for whoever is promised that they are there.
 pub(super) fn registers(region: Region) -> Option<NonNull<u8>> {
@@ -35,10 +35,4 @@ pub(crate) fn console() -> Option<Console> {
         UartKind::Cadence => Some(unsafe { Console::cadence(base) }),
         UartKind::Stream => None,
     }
-}
-
-/// The receiving half of the console's line. The caller sees to it that only one is used at a time; the other half is none of its
-/// business.
-pub(crate) fn receiver() -> Option<Receiver> {
-    console().map(Receiver::new)
 }

@@ -24,7 +24,7 @@ mod interrupts;
 #[cfg(target_os = "none")]
 pub(crate) use cards::Virtio;
 pub(crate) use cards::{Card, CardInterrupt, Cards, Found};
-pub(crate) use devices::{console, receiver};
+pub(crate) use devices::console;
 pub(crate) use exit::exit;
 pub(crate) use interrupts::{
     Claim, add_adapter_interrupt, claim, complete, interrupt_hart, mask, route_adapters, route_line,

@@ -15,6 +15,7 @@
 //! | `life` | a number of this run's own, by which frames of others are told apart (SPEC R-3) | 0 |
 //! | `peers` | most nodes at once that this one keeps connections to, 2 or more | as many as its memory is laid out for |
 //! | `lossless` | 1: the torus loses nothing and holds senders back; a frame that is missing ends the node | 0 |
+//! | `baud` | bits a second that the serial line is not faster than, 300 or more, as an emulator's that takes all at once (SPEC N-12) | its own rate |
 //! | `log` | [`Level`] of the least grave log lines that are sent | `warn` |
 //! | `job` | the job's name | empty |
 //!
@@ -35,6 +36,8 @@ use pami::topology::TorusShape;
 
 /// Most harts of a node (SPEC N-1).
 pub const MAX_HARTS: usize = 64;
+/// Least rate that a serial line is paced to, in bits a second.
+pub const MIN_BAUD: u32 = 300;
 /// Most contexts per client and task.
 pub const MAX_CONTEXTS: u8 = 8;
 
@@ -94,6 +97,8 @@ pub struct Personality<'a> {
     pub peers: Option<u32>,
     /// Whether the torus loses nothing.
     pub lossless: bool,
+    /// Bits a second that its serial line is not faster than, if that is to be paced.
+    pub baud: Option<u32>,
     /// The least grave log lines that the node sends.
     pub log: Level,
     /// The job's name; may be empty.
@@ -118,6 +123,7 @@ impl<'a> Personality<'a> {
             life: 0,
             peers: None,
             lossless: false,
+            baud: None,
             log: Level::default(),
             job: "",
             arguments: "",
@@ -132,7 +138,7 @@ impl<'a> Personality<'a> {
         let (words, arguments) = split_arguments(text);
         let (mut node, mut shape, mut mode, mut map) = (None, None, None, None);
         let (mut agent, mut contexts, mut tree, mut topology, mut job) = (None, None, None, None, None);
-        let (mut life, mut peers, mut lossless, mut log) = (None, None, None, None);
+        let (mut life, mut peers, mut lossless, mut baud, mut log) = (None, None, None, None, None);
         for word in words.split_ascii_whitespace() {
             let bad = |reason| BadPersonality { word, reason };
             let (key, value) = word.split_once('=').ok_or(bad(Reason::Unknown))?;
@@ -150,6 +156,7 @@ impl<'a> Personality<'a> {
                 "life" => life.replace(number(value).ok_or(bad(Reason::Life))?).is_none(),
                 "peers" => peers.replace(peer_count(value).ok_or(bad(Reason::Peers))?).is_none(),
                 "lossless" => lossless.replace(flag(value).ok_or(bad(Reason::Lossless))?).is_none(),
+                "baud" => baud.replace(baud_rate(value).ok_or(bad(Reason::Baud))?).is_none(),
                 "log" => log.replace(value.parse().map_err(bad)?).is_none(),
                 "job" => job.replace(value).is_none(),
                 _ => return Err(bad(Reason::Unknown)),
@@ -174,6 +181,7 @@ impl<'a> Personality<'a> {
             life: life.unwrap_or(defaults.life),
             peers,
             lossless: lossless.unwrap_or(defaults.lossless),
+            baud,
             log: log.unwrap_or(defaults.log),
             job: job.unwrap_or(defaults.job),
             arguments,
@@ -242,6 +250,7 @@ impl fmt::Display for Personality<'_> {
             life,
             peers,
             lossless,
+            baud,
             log,
             job,
             arguments,
@@ -262,6 +271,9 @@ impl fmt::Display for Personality<'_> {
         }
         if *lossless {
             write!(f, " lossless=1")?;
+        }
+        if let Some(baud) = baud {
+            write!(f, " baud={baud}")?;
         }
         if *log != Level::default() {
             write!(f, " log={log}")?;
@@ -308,6 +320,10 @@ fn context_count(text: &str) -> Option<u8> {
 
 fn peer_count(text: &str) -> Option<u32> {
     number(text).filter(|&count| count >= 2)
+}
+
+fn baud_rate(text: &str) -> Option<u32> {
+    number(text).filter(|&baud| baud >= MIN_BAUD)
 }
 
 #[cfg(test)]

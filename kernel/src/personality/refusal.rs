@@ -1,6 +1,6 @@
 //! Why a personality was refused, in words for a person.
 
-use super::{HartTopology, MAX_CONTEXTS, TopologyError};
+use super::{HartTopology, MAX_CONTEXTS, MIN_BAUD, TopologyError};
 use core::fmt;
 use pami::topology::{ShapeError, TorusShape};
 
@@ -42,6 +42,8 @@ pub enum Reason {
     Peers,
     /// Neither lossless nor not.
     Lossless,
+    /// No rate of a serial line.
+    Baud,
     /// No level of log lines.
     Level,
     /// Neither 0 nor 1.
@@ -65,7 +67,7 @@ impl fmt::Display for BadPersonality<'_> {
         }
         match reason {
             Reason::Unknown => f.write_str(
-                "the words are node=, torus=, mode=, map=, agent=, contexts=, tree=, topology=, life=, peers=, lossless=, log=, job=, then -- and the job's arguments",
+                "the words are node=, torus=, mode=, map=, agent=, contexts=, tree=, topology=, life=, peers=, lossless=, baud=, log=, job=, then -- and the job's arguments",
             ),
             Reason::Twice => f.write_str("each word comes once"),
             Reason::Missing if *word == "torus" => f.write_str("say the machine's shape, as in torus=2x2x2"),
@@ -83,6 +85,9 @@ impl fmt::Display for BadPersonality<'_> {
             }
             Reason::Life => f.write_str("a life is a number below 4294967296, as in life=1"),
             Reason::Peers => f.write_str("a node has 2 peers at once or more, as in peers=100"),
+            Reason::Baud => {
+                write!(f, "a serial line is paced to {MIN_BAUD} bits a second or more, as in baud=115200")
+            }
             Reason::Level => f.write_str("log is off, error, warn, info, debug or trace"),
             Reason::Lossless => f.write_str("lossless is 0, or 1 for a torus that loses nothing"),
             Reason::Tree => f.write_str("tree is 0, or 1 for nodes on the collective network as well"),

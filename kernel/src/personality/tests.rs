@@ -8,7 +8,7 @@ fn refusal(text: &str) -> std::string::String {
 #[test]
 fn n4_all_words_are_read() {
     let personality = Personality::parse(
-        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 topology=2x2x1x2 life=4294967295 peers=3 lossless=1 log=debug job=npb-is -- --class W -- x",
+        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 topology=2x2x1x2 life=4294967295 peers=3 lossless=1 baud=115200 log=debug job=npb-is -- --class W -- x",
     )
     .unwrap();
     assert_eq!(personality.node, 3);
@@ -20,7 +20,7 @@ fn n4_all_words_are_read() {
     let topology = HartTopology { sockets: 2, clusters: 2, cores: 1, threads: 2 };
     assert_eq!(personality.topology, Some(topology));
     assert_eq!((personality.life, personality.peers), (u32::MAX, Some(3)));
-    assert_eq!(personality.log, Level::Debug);
+    assert_eq!((personality.baud, personality.log), (Some(115_200), Level::Debug));
     assert_eq!(personality.job, "npb-is");
     assert!(personality.arguments().eq(["--class", "W", "--", "x"]));
 }
@@ -28,7 +28,7 @@ fn n4_all_words_are_read() {
 #[test]
 fn n4_what_is_displayed_reads_back() {
     for text in [
-        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=8 tree=1 life=7 peers=2 lossless=1 job=npb-is -- --class W",
+        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=8 tree=1 life=7 peers=2 lossless=1 baud=300 job=npb-is -- --class W",
         "node=0 torus=1 mode=smp map=xyzt agent=0 contexts=4 topology=1x1x4x2",
         "node=5 torus=3x2m mode=smp map=xyzt agent=0 contexts=1 log=off job=a -- b",
     ] {
@@ -57,6 +57,7 @@ fn n4_a_bad_word_is_named_with_what_would_be_right() {
         ("node=0 torus=2 mode=up", "`mode=up`", "smp"),
         ("node=0 torus=2 map=zyx", "`map=zyx`", "txyz"),
         ("node=0 torus=2 agent=yes", "`agent=yes`", "0, or 1"),
+        ("node=0 torus=2 baud=299", "`baud=299`", "baud=115200"),
         ("node=0 torus=2 life=now", "`life=now`", "life=1"),
         ("node=0 torus=2 life=4294967296", "`life=4294967296`", "life=1"),
         ("node=0 torus=2 peers=1", "`peers=1`", "2 peers"),

@@ -19,4 +19,5 @@ mod messages;
 mod modules;
 mod npb;
 mod readme;
+mod serial_line;
 mod tree;

@@ -96,6 +96,9 @@ struct Nodes {
     /// So it is without faults. A context that takes nothing holds up what is for others of its node.
     #[arg(long)]
     lossless: bool,
+    /// Serial lines are no faster than this, as real ones; log lines that find no room are dropped and counted
+    #[arg(long, value_name = "BITS_PER_SECOND", value_parser = clap::value_parser!(u32).range(i64::from(kernel::personality::MIN_BAUD)..))]
+    baud: Option<u32>,
     /// Kill a node so long after all have joined, as in node=3@2s (may be given several times)
     ///
     /// The other nodes are told, and end by themselves or meet the deadline.
@@ -156,6 +159,7 @@ impl Nodes {
         run = torus.into_iter().fold(run, Run::torus);
         run = run.icount(board.is_emulated() && usage.is_some_and(|usage| usage.counts));
         run = self.harts.into_iter().fold(run, Run::harts);
+        run = self.baud.into_iter().fold(run, Run::baud);
         run = self.topology.into_iter().fold(run, Run::topology);
         run = self.timeout.map(Duration::from_secs).into_iter().fold(run, Run::timeout);
         run = self.pcap.into_iter().fold(run, Run::pcap);

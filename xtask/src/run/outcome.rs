@@ -63,6 +63,11 @@ impl NodeOutcome {
         self.statuses.iter().rev().find_map(|status| status.number("lost")).unwrap_or(0)
     }
 
+    /// How many of its log lines were dropped as its serial line was too slow, as far as it said.
+    pub fn unlogged(&self) -> u32 {
+        self.end().and_then(|end| end.number("unlogged")).unwrap_or(0)
+    }
+
     /// Whether some log line contains `text`.
     pub fn said(&self, text: &str) -> bool {
         self.lines.iter().any(|line| line.text.contains(text))

@@ -39,6 +39,7 @@ pub struct Run {
     pub(super) contexts: u8,
     pub(super) peers: Option<u32>,
     pub(super) lossless: bool,
+    pub(super) baud: Option<u32>,
     pub(super) agent: bool,
     pub(super) tree: bool,
     pub(super) arguments: Vec<String>,
@@ -82,6 +83,7 @@ impl Run {
             contexts: 4,
             peers: None,
             lossless: false,
+            baud: None,
             agent: false,
             tree: true,
             arguments: Vec::new(),
@@ -177,6 +179,12 @@ impl Run {
     /// Whether nodes take the torus for one that loses nothing, as it does without faults.
     pub fn lossless(mut self, lossless: bool) -> Self {
         self.lossless = lossless;
+        self
+    }
+
+    /// Bits a second that each node's serial line is not faster than, 300 or more; else as fast as it can.
+    pub fn baud(mut self, baud: u32) -> Self {
+        self.baud = Some(baud);
         self
     }
 

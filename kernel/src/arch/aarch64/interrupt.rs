@@ -123,6 +123,16 @@ pub(crate) fn unmask() {
     unsafe { asm!("isb", "msr daifclr, #2", options(nostack, preserves_flags)) }
 }
 
+/// Does `what` while this hart takes no interrupt; then it does as before.
+pub(crate) fn without<R>(what: impl FnOnce() -> R) -> R {
+    let taking = mask();
+    let result = what();
+    if taking {
+        unmask();
+    }
+    result
+}
+
 /// All interrupts are the controller's.
 pub(crate) fn claim_own() -> bool {
     false

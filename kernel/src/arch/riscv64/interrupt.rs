@@ -103,6 +103,18 @@ pub(crate) fn unmask() {
     unsafe { supervisor::enable() }
 }
 
+/// Does `what` while this hart takes no interrupt; then it does as before. What ends a sleep stays as it is.
+pub(crate) fn without<R>(what: impl FnOnce() -> R) -> R {
+    let taking = sstatus::read().sie();
+    supervisor::disable();
+    let result = what();
+    if taking {
+        // SAFETY: as it was before; what is taken has not changed.
+        unsafe { supervisor::enable() }
+    }
+    result
+}
+
 /// Whether another hart called; it is done with.
 pub(crate) fn claim_own() -> bool {
     let called = sip::read().ssoft();
