@@ -56,6 +56,8 @@ mod npb_ft;
 mod npb_is;
 #[path = "npb-mg/main.rs"]
 mod npb_mg;
+#[path = "peers/main.rs"]
+mod peers;
 #[path = "ping.rs"]
 mod ping;
 #[path = "rma/main.rs"]

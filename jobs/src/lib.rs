@@ -33,6 +33,10 @@ fn two_tasks(shape: &Shape) -> Option<&'static str> {
     (shape.tasks != 2).then_some("is for two tasks: --torus 2, or --torus 1 --harts 2 --mode vn")
 }
 
+fn several_tasks(shape: &Shape) -> Option<&'static str> {
+    (shape.tasks < 2).then_some("is for two tasks or more: --torus 2, or --torus 1 --harts 2 --mode vn")
+}
+
 fn one_task_each(shape: &Shape) -> Option<&'static str> {
     (shape.tasks != shape.nodes).then_some("wants one task per node: --mode smp")
 }
@@ -69,6 +73,25 @@ fn is_collective(word: &str) -> bool {
 
 fn is_algorithm(word: &str) -> bool {
     word == "chosen" || word.parse::<Algorithm>().is_ok()
+}
+
+/// What `peers` measures.
+const ROWS: [&str; 11] = [
+    "half-0",
+    "half-8",
+    "half-64",
+    "half-1k",
+    "half-64k",
+    "half-1m",
+    "rate-8",
+    "barrier",
+    "allreduce-8",
+    "alltoall-8",
+    "alltoall-64k",
+];
+
+fn is_row(word: &str) -> bool {
+    ROWS.contains(&word)
 }
 
 /// Names of what `accumulate` measures.
@@ -289,6 +312,24 @@ pub const USAGE: &[Usage] = &[
     Usage::new("npb-ft", NPB).refusing(powers),
     Usage::new("npb-is", NPB).refusing(at_most_512),
     Usage::new("npb-mg", NPB).refusing(powers),
+    Usage::new(
+        "peers",
+        &[
+            argument(
+                "--rows",
+                Value::List(
+                    "any of half-0, half-8, half-64, half-1k, half-64k, half-1m, rate-8, barrier, allreduce-8, \
+                     alltoall-8 and alltoall-64k",
+                    is_row,
+                    "names no row",
+                ),
+                "only those [default: all]",
+            ),
+            argument("--over", Value::Word(&["pami", "mpi"]), "what carries its messages [default: pami]"),
+        ],
+    )
+    .on("2")
+    .refusing(several_tasks),
     Usage::new("ping", &[ROUNDS]),
     Usage::new("rma", &[ROUNDS, argument("--switch-over", Value::Flag, "eager beside rendezvous sends")]),
     Usage::new("segments", &[]),

@@ -94,6 +94,14 @@ enum Bench {
         #[arg(long, value_enum)]
         arch: Option<Arch>,
     },
+    /// Measure messages and collectives beside other messaging libraries, on the same two cores of this machine in one run
+    ///
+    /// Peers are a bare ring of cache lines, which is the limit, jobs of ours with a process or a thread for each task,
+    /// UCX, Open MPI, MPICH and Intel MPI, of Debian's packages and of PyPI's wheels, as far as they can be had; they are
+    /// unpacked for this workspace alone. All take turns. Before and after each run a probe looks at the two cores, and
+    /// the run counts only if neither was slowed and both shared a cache. Prints medians with the least and the greatest,
+    /// and writes all to target/pamir/peers.json, with a picture beside it.
+    Peers(Peers),
     /// Measure what messages take of the host's time beside bare frames of the same network, in one run
     ///
     /// Runs the job `ping` on two nodes of a hart each. Times are of this host at this moment: look at the ratios.
@@ -105,6 +113,34 @@ enum Bench {
         #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
         rounds: u32,
     },
+}
+
+#[derive(Args)]
+struct Peers {
+    /// How often each peer runs
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Only rows with this in their names, or several such words, as in half,rate-8
+    #[arg(long, value_name = "WORD")]
+    rows: Option<String>,
+    /// Only peers with this in their names, or several such words, as in ring,pamir,mpich
+    #[arg(long, value_name = "WORD")]
+    peers: Option<String>,
+    /// The two cores, as in 2,3 [default: the first two that this process may have]
+    #[arg(long, value_name = "A,B", value_parser = two_cores)]
+    cores: Option<[usize; 2]>,
+    /// Runs count whatever the probes say, as on a machine with other work; the table tells so
+    #[arg(long)]
+    keep_all: bool,
+    /// Where all results go, the picture beside it with the ending svg [default: target/pamir/peers.json]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Two numbers of cores.
+fn two_cores(word: &str) -> Result<[usize; 2], String> {
+    let cores = word.split_once(',').and_then(|(a, b)| Some([a.parse().ok()?, b.parse().ok()?]));
+    cores.ok_or_else(|| format!("{word:?} is not two cores, as in 2,3"))
 }
 
 #[derive(Args)]
@@ -175,8 +211,10 @@ struct Test {
 pub fn main() -> u8 {
     let cli = Cli::parse();
     let voice = Voice::terminal();
-    let interrupt = match listen(&voice, matches!(cli.verb, Verb::Qemu(_) | Verb::Host(_) | Verb::Conform(_)))
-    {
+    let interrupt = match listen(
+        &voice,
+        matches!(cli.verb, Verb::Qemu(_) | Verb::Host(_) | Verb::Conform(_) | Verb::Bench(Bench::Peers(_))),
+    ) {
         Ok(interrupt) => interrupt,
         Err(error) => return fail(&error, &voice),
     };
@@ -233,6 +271,11 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
         }
         Verb::Bench(Bench::Ratios { arch, rounds }) => {
             voice.print(bench::ratios(arch, rounds, voice)?.trim_end());
+            Ok(0)
+        }
+        Verb::Bench(Bench::Peers(Peers { runs, rows, peers, cores, keep_all, json })) => {
+            let options = bench::PeersOptions { runs, rows, peers, cores, keep_all, json };
+            voice.print(bench::peers(&options, voice)?.trim_end());
             Ok(0)
         }
         Verb::Doc => docs::run(voice).map(code),

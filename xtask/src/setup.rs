@@ -290,6 +290,14 @@ pub fn u_boot(arch: Arch, voice: &Voice) -> Result<PathBuf> {
     find().with_context(|| format!("the package {PACKAGE} brought no U-Boot for {arch}"))
 }
 
+/// Where Debian's `packages` lie, under `/` or unpacked for this workspace alone; nothing is installed.
+///
+/// # Errors
+/// They cannot be had.
+pub fn tree(name: &str, packages: &[&str], voice: &Voice) -> Result<PathBuf> {
+    unpack::Debian::here()?.unpack_tree(name, packages, &unpack::home(), voice)
+}
+
 /// Major and minor number in what QEMU says of itself.
 pub fn version(said: &str) -> Option<(u32, u32)> {
     let mut numbers = said.split("version ").nth(1)?.split(|c: char| !c.is_ascii_digit());

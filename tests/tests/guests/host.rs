@@ -61,6 +61,22 @@ fn h1_frames_that_the_host_takes_in_part_are_whole_at_the_other_end() {
 }
 
 #[test]
+fn h6_rows_of_ours_are_measured_by_processes_and_by_threads() {
+    for (over, mode, torus, harts) in
+        [("pami", Mode::Smp, "2", 1), ("mpi", Mode::Smp, "3", 1), ("mpi", Mode::Vn, "1", 2)]
+    {
+        let run = host("peers").torus(torus).mode(mode).harts(harts);
+        let outcome = run.args(["--over", over, "--rows", "half-8,half-64k,allreduce-8"]).run().unwrap();
+        expect_good(&outcome);
+        assert_eq!(count_lines(&outcome, "first"), 1, "{}", outcome.explain());
+        let two = usize::from(torus != "3");
+        for (row, count) in [("half-8", two), ("half-64k", two), ("allreduce-8", 1), ("barrier", 0)] {
+            assert_eq!(count_lines(&outcome, &format!("row {row} ")), count, "{row}: {}", outcome.explain());
+        }
+    }
+}
+
+#[test]
 fn h1_r1_a_bad_wire_is_mended_between_processes() {
     for job in ["rma", "fence"] {
         let outcome = host(job).torus("2").faults("drop=1%,reorder=5%,seed=5").run().unwrap();

@@ -5,11 +5,13 @@
 
 mod board;
 pub mod instructions;
+mod peers;
 mod ratios;
 mod table;
 
 pub use board::board;
 pub use instructions::{Count, measure};
+pub use peers::{Options as PeersOptions, peers};
 pub use ratios::ratios;
 pub use table::{Committed, Complaint, UPDATE};
 

@@ -28,9 +28,6 @@ pub(super) struct Qemu {
     /// Further option for QEMU, one word each; may be given several times
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     qemu_option: Vec<String>,
-    /// Boot this image, in place of one built from the job's source
-    #[arg(long, value_name = "FILE")]
-    image: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -128,6 +125,9 @@ struct Nodes {
     /// Folder for the run's logs [default: a new one under target/pamir]
     #[arg(long, visible_alias = "keep", value_name = "DIR")]
     logs: Option<PathBuf>,
+    /// Boot this image, in place of one built from the job's source
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
     /// Arguments of the job; `-- --help` lists them
     #[arg(last = true, value_name = "JOB ARGS")]
     arguments: Vec<String>,
@@ -170,6 +170,7 @@ impl Nodes {
         run = self.pause.into_iter().fold(run, Run::pause);
         run = self.unplug.into_iter().fold(run, Run::unplug);
         run = self.link_down.into_iter().fold(run, Run::link_down);
+        run = self.image.into_iter().fold(run, Run::image);
         self.logs.into_iter().fold(run, Run::logs)
     }
 }
@@ -188,8 +189,7 @@ impl Qemu {
             run = run.without_timeout();
         }
         run = self.gdb.into_iter().fold(run, Run::gdb);
-        run = self.qemu_option.into_iter().fold(run, Run::qemu_option);
-        self.image.into_iter().fold(run, Run::image)
+        self.qemu_option.into_iter().fold(run, Run::qemu_option)
     }
 }
 

@@ -22,6 +22,9 @@ export LD_LIBRARY_PATH
 exec "$here/usr/bin/NAME" -L "$here/usr/share/qemu" "$@"
 "#;
 
+/// The file of an unpacked tree that has its packages' names and versions, and is written last.
+const VERSIONS: &str = "versions";
+
 /// The folder of all unpacked programs.
 pub fn home() -> PathBuf {
     workspace::target().join("pamir/host")
@@ -80,6 +83,49 @@ impl Debian {
 
     /// Fills `part`, which becomes `place`.
     fn fill(&self, program: &str, package: &str, part: &Path, place: &Path, voice: &Voice) -> Result<()> {
+        if self.fetch(&[package], part, place, voice)?.is_empty() {
+            bail!("apt-get takes {package} for installed, but there is no {program} on the path");
+        }
+        let start = part.join("start");
+        std::fs::write(&start, START.replace("NAME", program))?;
+        std::fs::set_permissions(&start, Permissions::from_mode(0o755))?;
+        run(Command::new(&start).arg("--version")).map(drop)
+    }
+
+    /// Fetches `packages` and all that they need and this machine lacks, and unpacks them into `home/name`, with a file
+    /// `versions` of all their names and versions. Returns that folder, or `/` if this machine lacks nothing.
+    ///
+    /// # Errors
+    /// What apt-get or dpkg-deb said.
+    pub fn unpack_tree(&self, name: &str, packages: &[&str], home: &Path, voice: &Voice) -> Result<PathBuf> {
+        let (place, part) = (home.join(name), home.join(format!("{name}.part")));
+        if place.join(VERSIONS).is_file() {
+            return Ok(place);
+        }
+        let _ = std::fs::remove_dir_all(&part);
+        let fetched = self.fetch(packages, &part, &place, voice).and_then(|versions| {
+            let text: String = versions.iter().map(|(name, version)| format!("{name} {version}\n")).collect();
+            std::fs::write(part.join(VERSIONS), text)?;
+            if !versions.is_empty() {
+                std::fs::rename(&part, &place).with_context(|| format!("cannot make {}", place.display()))?;
+            }
+            Ok(!versions.is_empty())
+        });
+        voice.idle();
+        // Nothing of it is left where it was not needed, or failed.
+        let _ = std::fs::remove_dir_all(&part);
+        Ok(if fetched? { place } else { PathBuf::from("/") })
+    }
+
+    /// Fetches `packages` and what they need, and unpacks all into `part`, which becomes `place`. Returns the names and
+    /// versions of those that this machine lacked.
+    fn fetch(
+        &self,
+        packages: &[&str],
+        part: &Path,
+        place: &Path,
+        voice: &Voice,
+    ) -> Result<Vec<(String, String)>> {
         let [lists, cache, archives] = ["lists", "cache", "archives"].map(|folder| part.join(folder));
         for folder in [&lists, &cache, &archives] {
             create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -96,12 +142,16 @@ impl Debian {
         };
         voice.busy("asking apt-get for the packages there are");
         let updated = run(&mut apt(&["-o", "APT::Update::Error-Mode=any", "update"]));
-        let said = run(&mut apt(&["-s", "install", "--no-install-recommends", package]));
+        let simulate: Vec<_> = ["-s", "install", "--no-install-recommends"]
+            .into_iter()
+            .chain(packages.iter().copied())
+            .collect();
+        let said = run(&mut apt(&simulate));
         // A source that fails may be another one's.
         let said = said.map_err(|error| updated.err().unwrap_or(error))?;
         let missing = simulated(&said, "Inst");
         if missing.is_empty() {
-            bail!("apt-get takes {package} for installed, but there is no {program} on the path");
+            return Ok(Vec::new());
         }
         let names: Vec<_> = missing.iter().map(|(name, _)| *name).collect();
         voice.say(&format!("fetching and unpacking into {}: {}", place.display(), names.join(" ")));
@@ -115,10 +165,7 @@ impl Debian {
         for folder in [lists, cache, archives] {
             std::fs::remove_dir_all(&folder).with_context(|| format!("cannot tidy {}", folder.display()))?;
         }
-        let start = part.join("start");
-        std::fs::write(&start, START.replace("NAME", program))?;
-        std::fs::set_permissions(&start, Permissions::from_mode(0o755))?;
-        run(Command::new(&start).arg("--version")).map(drop)
+        Ok(missing.iter().map(|&(name, version)| (name.to_owned(), version.to_owned())).collect())
     }
 }
 
@@ -175,6 +222,27 @@ mod tests {
         );
         let left: Vec<_> = std::fs::read_dir(&home).expect("a folder").flatten().collect();
         assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    #[test]
+    fn x1_packages_are_unpacked_as_a_tree_once_or_are_the_machines_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = folder.path().join("home");
+        let tree = |failing: &str| {
+            debian(folder.path(), failing).unpack_tree("a tree", &["x", "y"], &home, &Voice::quiet())
+        };
+        let error = format!("{:#}", tree("update|-s").expect_err("no mirror"));
+        assert!(error.contains("E: update:") && !home.join("a tree.part").exists(), "{error}");
+        let place = tree("nothing").expect("unpacked");
+        assert!(place.join("usr/bin/emulator").is_file());
+        let versions = std::fs::read_to_string(place.join("versions")).expect("versions");
+        assert_eq!(versions, "libslirp0 4.7.0-1\nlibfdt1 1.6.1-4+b1\n");
+        // Nobody is asked for what is there.
+        assert_eq!(tree("update|-s").expect("it is there"), place);
+        let debian = debian(folder.path(), "nothing");
+        std::fs::write(&debian.apt_get, "#!/bin/sh\n").expect("a script");
+        let own = debian.unpack_tree("another", &["x"], &home, &Voice::quiet()).expect("installed");
+        assert_eq!((own, home.join("another.part").exists()), (PathBuf::from("/"), false));
     }
 
     #[test]

@@ -1,0 +1,157 @@
+//! The rows over the module `mpi`, by the calls that xtask/peers/mpi.c makes.
+
+use super::{EXCHANGES, HALVES, LONGEST, RATE_BYTES, WINDOW, Wanted, first, measure, rate, tell};
+use kernel::{JobError, Shared, Task};
+use mpi::{Data, Mpi, Op, Request};
+
+const PING: i32 = 1;
+const RATE: i32 = 2;
+const ANSWER: i32 = 3;
+
+struct Side {
+    task: &'static Task,
+    mpi: Mpi<Task>,
+    rank: u32,
+    /// Task 0, or the last one.
+    other: i32,
+    out: Shared,
+    into: Shared,
+    /// A word for numbers of rounds.
+    word: Shared,
+}
+
+pub fn run(task: &'static Task, wanted: Wanted) -> Result<(), JobError> {
+    let mpi = Mpi::init(task)?;
+    let (rank, size) = (mpi.world().rank(), mpi.world().size());
+    let longest =
+        EXCHANGES.iter().filter(|(row, _)| wanted.has(row)).map(|(_, bytes)| bytes * size as usize).max();
+    let room = longest.unwrap_or(0).max(if size == 2 { LONGEST } else { 64 });
+    let memory = task.memory();
+    let [out, into, word] =
+        [memory.buffer(room)?.share(), memory.buffer(room)?.share(), memory.buffer(8)?.share()];
+    let other = if rank == 0 { size as i32 - 1 } else { 0 };
+    let mut side = Side { task, mpi, rank, other, out, into, word };
+    if rank == 0 || rank + 1 == size {
+        side.half(1, 4)?;
+    }
+    if rank == 0 {
+        first();
+    }
+    if size == 2 {
+        for (row, bytes) in HALVES.into_iter().filter(|(row, _)| wanted.has(row)) {
+            side.row(row, |side, rounds| side.half(rounds, bytes).map(|ns| ns / 2))?;
+        }
+        if wanted.has("rate-8") {
+            let each = measure(&mut side, Side::rate, Side::agree)?;
+            if rank == 0 {
+                tell("rate-8", rate(each));
+            }
+        }
+    }
+    if wanted.has("barrier") {
+        side.row("barrier", |side, rounds| side.times(rounds, |side| Ok(side.mpi.world().barrier()?)))?;
+    }
+    if wanted.has("allreduce-8") {
+        let (out, into) = (side.out(8)?, side.place(8)?);
+        side.row("allreduce-8", |side, rounds| {
+            side.times(rounds, |side| Ok(side.mpi.world().allreduce(&out, &into, Op::Sum)?))
+        })?;
+    }
+    for (row, bytes) in EXCHANGES.into_iter().filter(|(row, _)| wanted.has(row)) {
+        // A block, of which there is one for each task.
+        let (out, into) = (side.out(bytes)?, side.place(bytes)?);
+        side.row(row, |side, rounds| {
+            side.times(rounds, |side| Ok(side.mpi.world().alltoall(&out, &into)?))
+        })?;
+    }
+    side.mpi.finalize()?;
+    Ok(())
+}
+
+impl Side {
+    /// Words of what is sent.
+    fn out(&self, bytes: usize) -> Result<Data, JobError> {
+        Ok(Data::of::<u64>(&self.out, 0, bytes / 8)?)
+    }
+
+    fn place(&self, bytes: usize) -> Result<Data, JobError> {
+        Ok(Data::of::<u64>(&self.into, 0, bytes / 8)?)
+    }
+
+    fn row(
+        &mut self,
+        row: &str,
+        batch: impl FnMut(&mut Self, u32) -> Result<u64, JobError>,
+    ) -> Result<(), JobError> {
+        let each = measure(self, batch, Self::agree)?;
+        if self.rank == 0 {
+            tell(row, each);
+        }
+        Ok(())
+    }
+
+    fn agree(&mut self, rounds: u32) -> Result<u32, JobError> {
+        let word = Data::all::<u64>(&self.word);
+        let mut number = [u64::from(rounds)];
+        word.write(&number)?;
+        self.mpi.world().bcast(&word, 0)?;
+        word.read(&mut number)?;
+        Ok(number[0] as u32)
+    }
+
+    fn times(
+        &mut self,
+        rounds: u32,
+        mut what: impl FnMut(&mut Self) -> Result<(), JobError>,
+    ) -> Result<u64, JobError> {
+        let start = self.task.now_ns();
+        for _ in 0..rounds {
+            what(self)?;
+        }
+        Ok(self.task.now_ns() - start)
+    }
+
+    /// Whole round trips.
+    fn half(&mut self, rounds: u32, bytes: usize) -> Result<u64, JobError> {
+        let (out, into) = (Data::of::<u8>(&self.out, 0, bytes)?, Data::of::<u8>(&self.into, 0, bytes)?);
+        self.times(rounds, |side| {
+            let world = side.mpi.world();
+            if side.rank == 0 {
+                world.send(&out, side.other, PING)?;
+                world.recv(&into, side.other, PING)?;
+            } else {
+                world.recv(&into, side.other, PING)?;
+                world.send(&out, side.other, PING)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// A window of messages, and the answer to it.
+    fn rate(&mut self, rounds: u32) -> Result<u64, JobError> {
+        let answer = (Data::of::<u8>(&self.out, 0, 4)?, Data::of::<u8>(&self.into, 0, 4)?);
+        let mut parts = heapless::Vec::<(Data, Data), { WINDOW as usize }>::new();
+        for at in (0..WINDOW as usize).map(|at| at * RATE_BYTES) {
+            let part = |memory: &Shared| Data::of::<u8>(memory, at, RATE_BYTES);
+            let _ = parts.push((part(&self.out)?, part(&self.into)?));
+        }
+        let mut requests = [Request::NULL; WINDOW as usize];
+        self.times(rounds, |side| {
+            let world = side.mpi.world();
+            for ((out, into), request) in parts.iter().zip(&mut requests) {
+                *request = if side.rank == 0 {
+                    world.isend(out, side.other, RATE)?
+                } else {
+                    world.irecv(into, side.other, RATE)?
+                };
+            }
+            side.mpi.wait_all(&mut requests, &mut [])?;
+            if side.rank == 0 {
+                world.recv(&answer.1, side.other, ANSWER)?;
+            } else {
+                world.send(&answer.0, side.other, ANSWER)?;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,261 @@
+//! The rows over PAMI: active messages that the other side's handler answers, and collectives of the world.
+
+use super::{EXCHANGES, HALVES, LONGEST, RATE_BYTES, WINDOW, Wanted, first, measure, rate, tell};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use kernel::{
+    Active, Buffer, Client, Collect, Completion, Context, Done, Endpoint, JobError, Layout, Limits, Message,
+    OnReceived, OperationError, Payload, Pools, Receive, Received, Send, Shared, Task, WORLD,
+};
+use pami::collective::{Blocks, Collective, Element, Operator, Reducer};
+use spin::Mutex;
+
+const PING: u8 = 1;
+const PONG: u8 = 2;
+const TICK: u8 = 3;
+const STOP: u8 = 4;
+
+/// What handlers share.
+struct State {
+    pongs: AtomicU32,
+    ticks: AtomicU32,
+    stopped: AtomicU32,
+    /// Bytes of the long answer that is owed, and one more.
+    owed: AtomicU32,
+    ended: Mutex<Option<Result<(), OperationError>>>,
+    /// For long messages, one of which is under way at a time.
+    buffers: Mutex<heapless::Vec<Buffer, 2>>,
+}
+
+struct Side {
+    task: &'static Task,
+    context: Context,
+    /// Contexts are the client's.
+    client: Client,
+    state: &'static State,
+    data: &'static [u8],
+    other: Endpoint,
+    done: Done,
+    /// Of collectives: what goes in, what comes out, and between.
+    input: Shared,
+    output: Shared,
+    scratch: Shared,
+}
+
+pub fn run(task: &'static Task, wanted: Wanted) -> Result<(), JobError> {
+    let mut side = Side::new(task, wanted)?;
+    if task.number() > 0 {
+        side.answer()?;
+    } else {
+        side.half(1, 4)?;
+        first();
+        if task.tasks() == 2 {
+            side.messages(wanted)?;
+        }
+        for other in 1..task.tasks() {
+            let other = side.client.endpoint(other, 0)?;
+            side.context.retry(|active| active.send_immediate(other, STOP, &[], &[]))?;
+        }
+    }
+    let exchanges = EXCHANGES.map(|(row, bytes)| (row, Collective::Alltoall, bytes));
+    let others = [("barrier", Collective::Barrier, 0), ("allreduce-8", Collective::Allreduce, 8)];
+    for (row, what, bytes) in others.into_iter().chain(exchanges).filter(|(row, ..)| wanted.has(row)) {
+        let each = measure(
+            &mut side,
+            |side, rounds| {
+                let start = side.task.now_ns();
+                for _ in 0..rounds {
+                    side.collect(what, bytes)?;
+                }
+                Ok(side.task.now_ns() - start)
+            },
+            Side::agree,
+        )?;
+        if task.number() == 0 {
+            tell(row, each);
+        }
+    }
+    Ok(())
+}
+
+impl Side {
+    fn new(task: &'static Task, wanted: Wanted) -> Result<Self, JobError> {
+        let memory = task.memory();
+        let state: &'static State = memory.place(State {
+            pongs: AtomicU32::new(0),
+            ticks: AtomicU32::new(0),
+            stopped: AtomicU32::new(0),
+            owed: AtomicU32::new(0),
+            ended: Mutex::new(None),
+            buffers: Mutex::new(heapless::Vec::new()),
+        })?;
+        let long = if task.tasks() == 2 { LONGEST } else { 0 };
+        for _ in 0..2 {
+            let _ = state.buffers.lock().push(memory.buffer(long)?);
+        }
+        let data: &'static [u8] = memory.slice(long.max(64))?;
+        let into = move |call| match state.buffers.lock().pop() {
+            Some(buffer) => Receive::Into(buffer, OnReceived { call, cookie: 0 }),
+            None => Receive::Done,
+        };
+        let answer = memory.place(move |_: &mut Active, received: Received| {
+            let _ = state.buffers.lock().push(received.buffer);
+            state.owed.store(received.len as u32 + 1, Relaxed);
+        })?;
+        let answer = &*answer;
+        let ping = memory.place(move |active: &mut Active, message: &Message| {
+            if message.is_whole() && active.send_immediate(message.origin, PONG, &[], message.data).is_ok() {
+                return Receive::Done;
+            }
+            into(answer)
+        })?;
+        let answered = memory.place(move |_: &mut Active, received: Received| {
+            let _ = state.buffers.lock().push(received.buffer);
+            state.pongs.fetch_add(1, Relaxed);
+        })?;
+        let answered = &*answered;
+        let pong = memory.place(move |_: &mut Active, message: &Message| {
+            if !message.is_whole() {
+                return into(answered);
+            }
+            state.pongs.fetch_add(1, Relaxed);
+            Receive::Done
+        })?;
+        let tick = memory.place(move |active: &mut Active, message: &Message| {
+            // Nobody else counts.
+            let ticks = state.ticks.load(Relaxed) + 1;
+            state.ticks.store(ticks, Relaxed);
+            if ticks.is_multiple_of(WINDOW) {
+                let _ = active.send_immediate(message.origin, PONG, &[], &[]);
+            }
+            Receive::Done
+        })?;
+        let stop = memory.place(move |_: &mut Active, _: &Message| {
+            state.stopped.fetch_add(1, Relaxed);
+            Receive::Done
+        })?;
+        let call = memory.place(move |_: &mut Active, completion: Completion| {
+            *state.ended.lock() = Some(completion.result);
+        })?;
+        let builder = task.client("peers").pools(Pools::LARGE).collectives(Limits::default());
+        let builder = builder.dispatch(PING, ping).dispatch(PONG, pong).dispatch(TICK, tick);
+        let mut client = builder.dispatch(STOP, stop).create()?;
+        let context = kernel::context(&mut client, 0)?;
+        let other = client.endpoint(if task.number() == 0 { task.tasks() - 1 } else { 0 }, 0)?;
+        let longest = EXCHANGES.iter().filter(|(row, _)| wanted.has(row)).map(|(_, bytes)| *bytes).max();
+        let room = (longest.unwrap_or(0) * task.tasks() as usize).max(64);
+        let [input, output, none] =
+            [memory.buffer(room)?.share(), memory.buffer(room)?.share(), memory.buffer(0)?.share()];
+        let done = Done { call, cookie: 0 };
+        let mut side = Self { task, context, client, state, data, other, done, input, output, scratch: none };
+        let mut scratch = side.context.scratch_len(&side.call(Collective::Allreduce, 8)?)?;
+        for bytes in longest.into_iter().chain([8]) {
+            scratch = scratch.max(side.context.scratch_len(&side.call(Collective::Alltoall, bytes)?)?);
+        }
+        side.scratch = memory.buffer(scratch)?.share();
+        Ok(side)
+    }
+
+    /// The rows of task 0, which the other answers.
+    fn messages(&mut self, wanted: Wanted) -> Result<(), JobError> {
+        for (row, bytes) in HALVES.into_iter().filter(|(row, _)| wanted.has(row)) {
+            let each = measure(self, |side, rounds| side.half(rounds, bytes), |_, rounds| Ok(rounds))?;
+            tell(row, each / 2);
+        }
+        if wanted.has("rate-8") {
+            tell("rate-8", rate(measure(self, Self::rate, |_, rounds| Ok(rounds))?));
+        }
+        Ok(())
+    }
+
+    /// Advances until task 0 says that this was all. Handlers give the short answers; a long one may find no room at once.
+    fn answer(&mut self) -> Result<(), JobError> {
+        let state = self.state;
+        loop {
+            self.context.wait(|_| state.stopped.load(Relaxed) + state.owed.load(Relaxed) > 0);
+            match state.owed.swap(0, Relaxed) {
+                0 => return Ok(()),
+                more => self.give(PONG, more as usize - 1)?,
+            }
+        }
+    }
+
+    fn give(&mut self, dispatch: u8, bytes: usize) -> Result<(), JobError> {
+        let (target, data) = (self.other, &self.data[..bytes]);
+        if bytes <= self.context.immediate_limit() {
+            self.context.retry(|active| active.send_immediate(target, dispatch, &[], data))?;
+            return Ok(());
+        }
+        let give = |active: &mut Active| {
+            active.send(send(target, dispatch, Payload::Static(data))).map_err(|(error, _)| error)
+        };
+        Ok(self.context.retry(give)?)
+    }
+
+    fn await_pong(&mut self, wanted: u32) {
+        let state = self.state;
+        self.context.wait(|_| state.pongs.load(Relaxed) == wanted);
+    }
+
+    /// Nanoseconds of whole round trips.
+    fn half(&mut self, rounds: u32, bytes: usize) -> Result<u64, JobError> {
+        let start = self.task.now_ns();
+        for _ in 0..rounds {
+            let wanted = self.state.pongs.load(Relaxed).wrapping_add(1);
+            self.give(PING, bytes)?;
+            self.await_pong(wanted);
+        }
+        Ok(self.task.now_ns() - start)
+    }
+
+    /// Nanoseconds of windows of messages, each with the answer to it.
+    fn rate(&mut self, rounds: u32) -> Result<u64, JobError> {
+        let start = self.task.now_ns();
+        for _ in 0..rounds {
+            let wanted = self.state.pongs.load(Relaxed).wrapping_add(1);
+            for _ in 0..WINDOW {
+                self.give(TICK, RATE_BYTES)?;
+            }
+            self.await_pong(wanted);
+        }
+        Ok(self.task.now_ns() - start)
+    }
+
+    fn call(&self, what: Collective, bytes: usize) -> Result<Collect, JobError> {
+        let (reduces, blank) = (what.reduces(), Collect::new(WORLD, what, self.done));
+        if what == Collective::Barrier {
+            return Ok(blank);
+        }
+        let blocks = Blocks::equal(if reduces { bytes / 8 } else { bytes });
+        Ok(Collect {
+            input: Some((self.input.clone(), 0)),
+            output: Some((self.output.clone(), 0)),
+            scratch: Some((self.scratch.clone(), 0)),
+            blocks,
+            sources: blocks,
+            reducer: if reduces { Some(Reducer::new(Operator::Sum, Element::U64)?) } else { None },
+            ..blank
+        })
+    }
+
+    fn collect(&mut self, what: Collective, bytes: usize) -> Result<(), JobError> {
+        let call = self.call(what, bytes)?;
+        self.context.collect(call)?;
+        let state = self.state;
+        self.context.wait(|_| state.ended.lock().is_some());
+        let result = self.state.ended.lock().take();
+        Ok(result.unwrap_or(Ok(()))?)
+    }
+
+    /// A sum to which task 0 alone gives something.
+    fn agree(&mut self, rounds: u32) -> Result<u32, JobError> {
+        let own = if self.task.number() == 0 { u64::from(rounds) } else { 0 };
+        self.input.write(0, &own.to_le_bytes())?;
+        self.collect(Collective::Allreduce, 8)?;
+        Ok(self.output.words(0, 1)?[0].load(Relaxed) as u32)
+    }
+}
+
+fn send(target: Endpoint, dispatch: u8, payload: Payload) -> Send<'static> {
+    let layout = Layout::Contiguous;
+    Send { target, dispatch, header: &[], payload, layout, local_done: None, remote_done: None }
+}

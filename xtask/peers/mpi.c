@@ -1,0 +1,159 @@
+// The rows over MPI, for every implementation.
+#include "common.h"
+
+#include <mpi.h>
+#include <stdint.h>
+
+static int rank, size, other;
+static char *out, *in;
+
+static int agree(int n) {
+    MPI_Bcast(&n, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return n;
+}
+
+static double half(int rounds, int bytes) {
+    double start = now();
+    for (int i = 0; i < rounds; i++) {
+        if (rank == 0) {
+            MPI_Send(out, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD);
+            MPI_Recv(in, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Recv(in, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(out, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD);
+        }
+    }
+    return (now() - start) / rounds / 2;
+}
+
+// A round is a window of messages and the answer to it.
+static double rate(int rounds, int bytes) {
+    MPI_Request requests[WINDOW];
+    double start = now();
+    for (int i = 0; i < rounds; i++) {
+        for (int m = 0; m < WINDOW; m++) {
+            if (rank == 0)
+                MPI_Isend(out + m * bytes, bytes, MPI_BYTE, other, 2, MPI_COMM_WORLD, &requests[m]);
+            else
+                MPI_Irecv(in + m * bytes, bytes, MPI_BYTE, other, 2, MPI_COMM_WORLD, &requests[m]);
+        }
+        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+        if (rank == 0)
+            MPI_Recv(in, 4, MPI_BYTE, other, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        else
+            MPI_Send(out, 4, MPI_BYTE, other, 3, MPI_COMM_WORLD);
+    }
+    return (now() - start) / rounds;
+}
+
+static double barrier(int rounds, int bytes) {
+    (void)bytes;
+    double start = now();
+    for (int i = 0; i < rounds; i++) MPI_Barrier(MPI_COMM_WORLD);
+    return (now() - start) / rounds;
+}
+
+static double allreduce(int rounds, int bytes) {
+    double start = now();
+    for (int i = 0; i < rounds; i++)
+        MPI_Allreduce(out, in, bytes / 8, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+    return (now() - start) / rounds;
+}
+
+static double alltoall(int rounds, int bytes) {
+    double start = now();
+    for (int i = 0; i < rounds; i++)
+        MPI_Alltoall(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD);
+    return (now() - start) / rounds;
+}
+
+static MPI_Win window;
+static volatile uint64_t *mine;
+static uint64_t turn;
+
+// A put that the other sees, which puts back.
+static double put(int rounds, int bytes) {
+    double start = now();
+    for (int i = 0; i < rounds; i++) {
+        uint64_t value = ++turn;
+        for (int side = 0; side < 2; side++) {
+            if (side == rank) {
+                MPI_Put(&value, bytes, MPI_BYTE, other, 0, bytes, MPI_BYTE, window);
+                MPI_Win_flush(other, window);
+            } else {
+                int flag;
+                for (unsigned spin = 1; *mine != value; spin++) {
+                    MPI_Win_sync(window);
+                    // Where puts are messages, they want progress.
+                    if (spin % 64 == 0)
+                        MPI_Iprobe(MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+                }
+            }
+        }
+    }
+    return (now() - start) / rounds / 2;
+}
+
+static double fetch_add(int rounds, int bytes) {
+    (void)bytes;
+    uint64_t one = 1, before;
+    double start = now();
+    for (int i = 0; rank == 0 && i < rounds; i++) {
+        MPI_Fetch_and_op(&one, &before, MPI_UINT64_T, other, 1, MPI_SUM, window);
+        MPI_Win_flush(other, window);
+    }
+    double each = (now() - start) / rounds;
+    MPI_Barrier(MPI_COMM_WORLD);
+    return each;
+}
+
+static void row(const char *name, double value) {
+    if (rank == 0) tell(name, value);
+}
+
+int main(int argc, char **argv) {
+    begin(argc, argv);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    stay(rank);
+    if (size < 2) {
+        fprintf(stderr, "the tasks do not find each other: each takes itself for alone\n");
+        return 1;
+    }
+    other = rank == 0 ? size - 1 : 0;
+    long room = (long)size << 16 > LONGEST ? (long)size << 16 : LONGEST;
+    out = aligned_alloc(4096, room), in = aligned_alloc(4096, room);
+    memset(out, 1, room), memset(in, 0, room);
+    if (rank == 0 || rank == size - 1) half(1, 4);
+    if (rank == 0) first();
+    for (int i = 0; i < HALF_ROWS; i++)
+        if (wanted(half_rows[i].row) && size == 2)
+            row(half_rows[i].row, measure(half, half_rows[i].bytes, agree));
+    if (wanted("rate-8") && size == 2) row("rate-8", WINDOW * 1e3 / measure(rate, 8, agree));
+    if (wanted("barrier")) row("barrier", measure(barrier, 0, agree));
+    if (wanted("allreduce-8")) row("allreduce-8", measure(allreduce, 8, agree));
+    if (wanted("alltoall-8")) row("alltoall-8", measure(alltoall, 8, agree));
+    if (wanted("alltoall-64k")) row("alltoall-64k", measure(alltoall, 1 << 16, agree));
+    if (size == 2 && (wanted("put-8") || wanted("fetch-add"))) {
+        void *base;
+        MPI_Win_allocate(4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+        memset(base, 0, 4096);
+        mine = base;
+        MPI_Win_lock_all(0, window);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (wanted("put-8")) row("put-8", measure(put, 8, agree));
+        if (wanted("fetch-add")) row("fetch-add", measure(fetch_add, 8, agree));
+        MPI_Win_unlock_all(window);
+        MPI_Win_free(&window);
+    }
+    if (wanted("memory")) {
+        double own, all = 0;
+        MPI_Barrier(MPI_COMM_WORLD);
+        own = memory_kib();
+        MPI_Reduce(&own, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+        row("memory", all / size);
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,254 @@
+//! `cargo xtask bench peers`: what messages cost here beside other messaging libraries, on the same two cores in one run
+//! (SPEC H-6).
+//!
+//! Peers take turns, so that what else befalls the machine befalls all; `probe` looks at the cores before and after
+//! each run, and `results` drops the runs that it speaks against. A peer that cannot be had is a row that says so.
+
+mod catalogue;
+mod launch;
+mod obtain;
+mod probe;
+mod results;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+use crate::progress::Voice;
+use crate::{helper, workspace};
+use catalogue::{Peer, Row};
+use obtain::Ready;
+use results::{PeerReport, Report, RunReport};
+
+/// The job that measures our own rows.
+const JOB: &str = "peers";
+/// Of one run.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Runs of one peer with so many tasks that may fail before it is left out.
+const PATIENCE: u32 = 2;
+/// Rows in the picture, as far as they are measured.
+const PICTURE: [&str; 6] = ["half-8", "half-64k", "rate-8", "barrier", "allreduce-8", "alltoall-8-16"];
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Rounds: how often each peer runs.
+    pub runs: u32,
+    /// Words of rows; all without.
+    pub rows: Option<String>,
+    /// Words of peers; all without.
+    pub peers: Option<String>,
+    /// The two cores; the first two without.
+    pub cores: Option<[usize; 2]>,
+    /// Runs that probes speak against count too.
+    pub keep_all: bool,
+    /// Where all results go, and beside it the picture.
+    pub json: Option<PathBuf>,
+}
+
+/// Measures, writes JSON and picture, and returns the table.
+///
+/// # Errors
+/// Words that name nothing, fewer than two cores, files that cannot be written, or the user had enough. A peer that
+/// cannot be had, or fails, is none.
+pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
+    let rows = catalogue::rows(options.rows.as_deref())?;
+    let peers = catalogue::peers(options.peers.as_deref())?;
+    let cores = cores(options.cores)?;
+    let scratch = scratch()?;
+    let mut report = Report {
+        date: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs()),
+        cpu: cpu(),
+        kernel: read("/proc/sys/kernel/osrelease"),
+        cores: cores.to_vec(),
+        rounds: options.runs,
+        all_count: options.keep_all,
+        ..Report::default()
+    };
+    let mut ready = Vec::new();
+    for peer in peers {
+        report.peers.push(PeerReport { name: peer.name.to_owned(), ..PeerReport::default() });
+        let Some(entry) = report.peers.last_mut() else { continue };
+        match obtain::obtain(peer, voice) {
+            Ok(it) => {
+                entry.version.clone_from(&it.version);
+                ready.push(it);
+            }
+            Err(error) => {
+                ensure_wanted()?;
+                voice.say(&format!("{} cannot be had: {error:#}", peer.name));
+                entry.absent = Some(obtain::last_words(&format!("{error:#}")));
+            }
+        }
+        voice.idle();
+    }
+    // What is started from here on has the two cores alone.
+    probe::bind(&cores)?;
+    let mut best = probe::probe(cores)?;
+    for round in 0..options.runs {
+        for ready in &ready {
+            for (tasks, rows) in launches(ready.peer, &rows) {
+                let run = Run { ready, tasks, rows: &rows, round, cores, scratch: scratch.path() };
+                voice.busy(&format!(
+                    "round {} of {}: {}, {tasks} tasks",
+                    round + 1,
+                    options.runs,
+                    ready.peer.name
+                ));
+                run.add_to(&mut report, &mut best, voice)?;
+            }
+        }
+    }
+    voice.idle();
+    let text = table::table(&report, &rows);
+    let file = options.json.clone().unwrap_or_else(|| workspace::target().join("pamir/peers.json"));
+    write(&report, &rows, &file)?;
+    voice.say(&format!("written to {} and {}", file.display(), file.with_extension("svg").display()));
+    Ok(text)
+}
+
+/// One run of a peer.
+struct Run<'a> {
+    ready: &'a Ready,
+    tasks: u32,
+    rows: &'a [&'static Row],
+    round: u32,
+    cores: [usize; 2],
+    scratch: &'a Path,
+}
+
+impl Run<'_> {
+    /// Does it between two probes, unless such runs have failed too often.
+    fn add_to(&self, report: &mut Report, best: &mut probe::Probe, voice: &Voice) -> Result<()> {
+        let name = self.ready.peer.name;
+        let failed = report.runs.iter().filter(|run| run.peer == name && run.tasks == self.tasks).count();
+        let failed = self.round - failed as u32;
+        if failed >= PATIENCE {
+            return Ok(());
+        }
+        ensure_wanted()?;
+        let before = probe::probe(self.cores)?;
+        let command = launch::command(self.ready, self.rows, self.tasks, self.cores, self.scratch);
+        let values = command.and_then(|command| launch::launch(command, self.rows, DEADLINE));
+        let after = probe::probe(self.cores)?;
+        *best = best.best(before).best(after);
+        match values {
+            Ok(values) => report.runs.push(RunReport {
+                peer: name.to_owned(),
+                tasks: self.tasks,
+                round: self.round,
+                probes: [before, after],
+                values,
+            }),
+            Err(error) => {
+                ensure_wanted()?;
+                voice.say(&format!("{name} with {} tasks failed: {error:#}", self.tasks));
+                let entry = report.peers.iter_mut().find(|peer| peer.name == name);
+                entry.into_iter().for_each(|peer| _ = peer.failures.insert(self.tasks, format!("{error:#}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fails once the user has had enough.
+fn ensure_wanted() -> Result<()> {
+    if helper::over() {
+        bail!("interrupted");
+    }
+    Ok(())
+}
+
+/// The launches that measure `rows` of a peer: numbers of tasks, each with its rows.
+fn launches(peer: &Peer, rows: &[&'static Row]) -> Vec<(u32, Vec<&'static Row>)> {
+    let mut launches: Vec<(u32, Vec<&'static Row>)> = Vec::new();
+    for &row in rows.iter().filter(|row| peer.measures(row)) {
+        match launches.iter_mut().find(|(tasks, _)| *tasks == row.tasks) {
+            Some((_, rows)) => rows.push(row),
+            None => launches.push((row.tasks, vec![row])),
+        }
+    }
+    launches
+}
+
+/// The two cores: those that are wanted, or the first two that this process may have.
+fn cores(wanted: Option<[usize; 2]>) -> Result<[usize; 2]> {
+    let set = sched_getaffinity(None).context("cannot ask for the cores")?;
+    let own: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect();
+    if let Some(wanted) = wanted {
+        match wanted.iter().find(|core| !own.contains(core)) {
+            Some(core) => bail!("there is no core {core} for this process; it has {own:?}"),
+            None if wanted[0] == wanted[1] => bail!("core {} twice: two cores are measured", wanted[0]),
+            None => return Ok(wanted),
+        }
+    }
+    match own[..] {
+        [first, second, ..] => Ok([first, second]),
+        _ => bail!("two cores are measured, and this process has {}", own.len()),
+    }
+}
+
+/// A folder for what peers put beside: in memory where there is such a place, as files that tasks share are slow elsewhere.
+fn scratch() -> Result<tempfile::TempDir> {
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let folder = tempfile::Builder::new().prefix("pamir-peers-").tempdir_in(&parent);
+    folder.with_context(|| format!("cannot make a folder in {}", parent.display()))
+}
+
+fn read(file: &str) -> String {
+    std::fs::read_to_string(file).unwrap_or_default().trim().to_owned()
+}
+
+/// The processor's name, as the system tells it.
+fn cpu() -> String {
+    let said = read("/proc/cpuinfo");
+    let name = said.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    name.map_or(std::env::consts::ARCH, |(_, name)| name).to_owned()
+}
+
+fn write(report: &Report, rows: &[&Row], file: &Path) -> Result<()> {
+    let picture: Vec<_> = rows.iter().copied().filter(|row| PICTURE.contains(&row.name)).collect();
+    let json = serde_json::to_string_pretty(report).context("results that are no JSON")?;
+    let svg = file.with_extension("svg");
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    for (file, text) in [(file, json), (&svg, table::svg(report, &picture))] {
+        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h6_rows_of_as_many_tasks_are_one_launch_and_peers_are_asked_for_what_they_can_have() {
+        let rows = catalogue::rows(Some("half-8,barrier,alltoall-8-16")).unwrap();
+        let all = |name| {
+            let launches = launches(catalogue::peers(Some(name)).unwrap()[0], &rows);
+            let names = |rows: Vec<&Row>| rows.iter().map(|row| row.name).collect::<Vec<_>>();
+            launches.into_iter().map(|(tasks, rows)| (tasks, names(rows))).collect::<Vec<_>>()
+        };
+        assert_eq!(all("ring"), [(2, vec!["half-8", "barrier"])]);
+        assert_eq!(all("mpich-pypi"), [(2, vec!["half-8", "barrier"]), (16, vec!["alltoall-8-16"])]);
+        assert_eq!(all("ucx-debian"), [(2, vec!["half-8"])]);
+    }
+
+    #[test]
+    fn h6_cores_that_are_not_there_are_named() {
+        let own = cores(None);
+        let error = cores(Some([CpuSet::MAX_CPU - 1, 0])).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("there is no core {} for this", CpuSet::MAX_CPU - 1)), "{error}");
+        if let Ok([first, second]) = own {
+            assert_eq!(cores(Some([second, first])).unwrap(), [second, first]);
+            let error = cores(Some([first, first])).unwrap_err().to_string();
+            assert_eq!(error, format!("core {first} twice: two cores are measured"));
+        }
+    }
+}
