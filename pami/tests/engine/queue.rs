@@ -79,6 +79,37 @@ fn r1_q2_more_collectives_than_places_called_in_different_orders_all_end() {
 }
 
 #[test]
+fn r1_q2_what_a_geometry_has_not_taken_of_its_places_is_not_taken_by_others() {
+    let mut stage = Stage::with(2, 1, 1, 4, tight(3, 8));
+    let id = stage.create(1, stage.everyone(), None);
+    let told = stage.told;
+    let mut cookies = 0..;
+    let mut call = |stage: &mut Stage, rank: usize, geometry, what| {
+        let done = told.done(cookies.next().unwrap());
+        stage.collect(rank, Collect { geometry, ..Collect::new(WORLD, what, done.unwrap()) });
+    };
+    let both = |stage: &mut Stage| {
+        stage.until(2);
+        stage.all_good();
+    };
+    for _ in 0..6 {
+        (0..2).for_each(|rank| call(&mut stage, rank, WORLD, Collective::Barrier));
+        both(&mut stage);
+    }
+    // One place of the world's two is taken, and the other geometry goes on until it finds no more.
+    call(&mut stage, 0, WORLD, Collective::Barrier);
+    (0..4).for_each(|_| call(&mut stage, 0, id, Collective::Barrier));
+    call(&mut stage, 1, WORLD, Collective::Barrier);
+    both(&mut stage);
+    // The next one of the world takes both, as a barrier goes in front. The other member waits for it first.
+    (0..2).for_each(|rank| call(&mut stage, rank, WORLD, Collective::Broadcast));
+    both(&mut stage);
+    (0..4).for_each(|_| call(&mut stage, 1, id, Collective::Barrier));
+    stage.until(8);
+    stage.all_good();
+}
+
+#[test]
 fn r1_q2_what_callbacks_call_goes_behind_what_waits() {
     const CALLS: usize = 40;
     const AT_ONCE: usize = 5;

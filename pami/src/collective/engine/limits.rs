@@ -15,7 +15,7 @@ pub(super) const REDUCED_AT_ONCE: usize = 1024;
 /// Bytes of what the members of a new geometry are told.
 pub(super) const NOTE_BYTES: usize = 8;
 /// Places that a geometry takes for one collective: for it, and the barrier that may go in front.
-const PLACES: usize = 2;
+pub(super) const PLACES: usize = 2;
 
 /// What each context of a client has for collectives. Without it a client has none, and they take no memory.
 #[derive(Clone, Copy, Debug)]
@@ -83,8 +83,8 @@ impl Limits {
     }
 }
 
-/// Places that one of so many geometries leaves to others, of which `always` have room whatever is in flight, and so many are
-/// busy.
-pub(super) fn reserved(geometries: usize, always: usize, busy: usize) -> usize {
-    PLACES * geometries.saturating_sub(1).min(always).saturating_sub(busy)
+/// Places that one of so many geometries leaves to others, of which `always` have room whatever is in flight, and have taken
+/// so many of them.
+pub(super) fn reserved(geometries: usize, always: usize, taken: usize) -> usize {
+    (PLACES * geometries.saturating_sub(1).min(always)).saturating_sub(taken)
 }

@@ -2,8 +2,8 @@
 //!
 //! Those of a geometry start in order, so what is called behind one that waits does too, room or not. Only the first of
 //! each geometry may start. It waits for what its own geometry has in flight and for no other's, as long as no more
-//! geometries have collectives than [`Limits::always`](super::Limits::always) and one: in [`Engine::room_for`] each that
-//! has none in flight keeps its places, whether one of it waits or not. So members whose collectives find room in
+//! geometries have collectives than [`Limits::always`](super::Limits::always) and one: in [`Engine::room_for`] each keeps
+//! those of its places that it has not taken, whether one of it waits or not. So members whose collectives find room in
 //! different orders do not wait for each other in a circle.
 //!
 //! A call that waits was found good, and has no number yet. Its callback is called once:
