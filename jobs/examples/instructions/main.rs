@@ -36,8 +36,7 @@
 //! | `receive-*` | call of the `advance` that takes an 8-byte message in | first statement of its handler |
 //! | `receive-torus` | the same; the packet lies in the virtqueue | the same, through engine and reception FIFO |
 //! | `receive-torus-fifo` | the same; the packet lies in the reception FIFO | the same |
-//! | `allreduce-8-start` | call of `collect` of an allreduce of 8 bytes over eight endpoints of the node | its return: it is in flight |
-//! | `allreduce-8-first-packet` | the same, at an endpoint to which nobody has sent | the return of the `advance` that sends its first packet |
+//! | `allreduce-8-first-packet` | call of `collect` of an allreduce of 8 bytes over eight endpoints of the node, at one to which nobody has sent | its return: its first packet lies in the ring |
 //! | `allreduce-8-all-endpoints` | the first call, at all eight endpoints in turn | the last callback: what all of them take together |
 //! | `mpi-isend-8-shared-memory` | call of `isend` of 8 bytes to the task itself | its return: the message lies in the ring, the request is complete |
 //! | `mpi-irecv-8` | call of `irecv` of 8 bytes that have not come | its return: the receive is posted |

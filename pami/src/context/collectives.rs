@@ -59,7 +59,7 @@ impl<P: Port> Active<P> {
         self.collectives.scratch_len(collect, &self.port)
     }
 
-    /// Starts a collective. Several may be in flight; those of a geometry are matched by the order in which each member
+    /// Starts a collective, and sends what need not wait for others before it returns. Several may be in flight; those of a geometry are matched by the order in which each member
     /// calls them. One that finds no room waits for it, and those of its geometry behind it; an advance starts it. If a
     /// member [abandons](Self::abandon) one before it and it cannot do without the class route that goes with that, it ends
     /// at all members as that one does. The callback is not called before the next advance. It hears
@@ -72,7 +72,7 @@ impl<P: Port> Active<P> {
     /// [abandons](Self::abandon) it.
     #[inline]
     pub fn collect(&mut self, collect: Collect<P>) -> Result<(), CollectError> {
-        self.collectives.collect(collect, &self.port)?;
+        self.collectives.collect(collect, &mut self.port, &mut self.transport)?;
         self.note_work();
         Ok(())
     }

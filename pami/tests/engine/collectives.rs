@@ -125,6 +125,28 @@ fn g3_what_finds_no_room_goes_on_later() {
     all_algorithms(&mut stage, WORLD, members, &[3, 200]);
 }
 
+#[test]
+fn g3_q4_the_first_packet_of_a_collective_leaves_in_the_call() {
+    for per_node in [1, 4] {
+        let mut stage = Stage::new(4, per_node, 1, 5);
+        let algorithm = Some(Algorithm::RecursiveDoubling);
+        let case = Case { what: Collective::Allreduce, algorithm, size: 4, len: 1, ..Case::default() };
+        // The second one is known to the geometry.
+        for time in 0..2 {
+            let outputs = [0, 1, 2, 3].map(|rank| {
+                let before = stage.world.lock().carried;
+                let output = stage.start(rank, case, rank as usize);
+                assert_eq!(stage.world.lock().carried - before, 8, "rank {rank}, time {time}");
+                output
+            });
+            assert_eq!(stage.results(), [], "nobody is called back in a call");
+            stage.until(4);
+            assert!(stage.results().iter().all(|(_, result)| result.is_ok()));
+            (0..4).zip(&outputs).for_each(|(rank, output)| case.check(rank, output.as_ref()));
+        }
+    }
+}
+
 /// Collectives of random kinds on overlapping geometries, all in flight together.
 fn many_at_once(seed: u64, limits: Limits, count: usize) {
     let mut stage = Stage::with(6, 2, 1, seed, limits);

@@ -120,7 +120,13 @@ impl<A> Engine<A> {
         slot.tells() && !self.slots.values().any(|other| other.tells_before(slot))
     }
 
-    fn run_slot<P: Port>(&mut self, number: u32, port: &mut P, transport: &mut Transport<P>) -> bool {
+    /// Goes on with a collective as far as it can. Returns whether anything moved.
+    pub(super) fn run_slot<P: Port>(
+        &mut self,
+        number: u32,
+        port: &mut P,
+        transport: &mut Transport<P>,
+    ) -> bool {
         let begins = self.may_begin(number);
         let asked = self.ask(number, port);
         let tells = self.may_tell(number);

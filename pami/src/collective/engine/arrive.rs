@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::bulk::Pull;
+use super::herald::Herald;
 use super::slot::{Slot, Taken};
 use super::wire::{CALLED, Label, Word, before};
 use crate::collective::cost::SHORT_LIMIT;
@@ -79,7 +80,10 @@ impl<A> Engine<A> {
             }
             _ => {
                 // Of one that is over here, though not there, whatever was on its way.
-                let late = word.may_come_late() || word.may_be_cut_off() && self.is_past(&label);
+                let failed = |herald: &&mut Herald| herald.knows(label.key);
+                let late = word.may_come_late()
+                    || word.may_be_cut_off() && self.is_past(&label)
+                    || word == Word::Short && self.herald.as_ref().is_some_and(failed);
                 if !late {
                     transport.protocol_error();
                 }

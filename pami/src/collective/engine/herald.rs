@@ -54,7 +54,8 @@ impl Herald {
         self.answers.retain(|(_, _, label)| label.key.geometry != geometry);
     }
 
-    fn knows(&self, key: Key) -> bool {
+    /// Whether it is one of the last that are known to have failed.
+    pub(super) fn knows(&self, key: Key) -> bool {
         self.told.iter().any(|&told| told == named(key))
     }
 

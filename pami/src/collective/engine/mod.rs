@@ -21,7 +21,8 @@
 //! | request | there is no credit for a short message; longer data was not cleared for [`PATIENCE_NS`]; not all endpoints are instructed | compares what is meant, and clears it if the receive is there; keeps it if it announces a collective |
 //! | credit | short messages were taken | may send more unasked |
 //!
-//! So a short message takes one packet and half a round trip. Of long data the target speaks first, since it knows as
+//! So a short message takes one packet and half a round trip, and a collective's first ones leave in its call, if it has its turn
+//! then. Of long data the target speaks first, since it knows as
 //! well as the origin what comes: it is offered half a round trip after both are there, or at once if the target was
 //! earlier by that much, and goes by the bulk transfer (`bulk`). It never waits anywhere but in the memory that it is of. What is kept early is short messages
 //! and clears, in [`Limits::early`] places. Members cannot run far ahead of each other: a collective begins when all

@@ -23,6 +23,7 @@
 use super::Engine;
 use super::advance::EndedCollective;
 use super::request::{Collect, CollectError};
+use super::slot::Slot;
 use super::start::Start;
 use super::wire::Key;
 use crate::collective::{Algorithm, Collective, Form, Tuning};
@@ -31,6 +32,7 @@ use crate::dispatch::{Completion, Done};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::geometry::GeometryId;
+use crate::transport::Transport;
 use rings::list::List;
 use rings::slot_table::{self, SlotTable};
 
@@ -151,13 +153,24 @@ fn abandonment<A>(geometry: GeometryId, done: Done<A>) -> Collect<A> {
 }
 
 impl<A> Engine<A> {
-    /// Starts a collective, or has it wait for room.
+    /// Starts a collective and sends what can go at once, or has it wait for room.
     ///
     /// # Errors
     /// [`CollectError`]; nothing was started, nothing waits.
     #[inline(always)]
-    pub(crate) fn collect<P: Port>(&mut self, mut collect: Collect<A>, port: &P) -> Result<(), CollectError> {
-        self.start(&mut collect, Start::Called, port).map(drop)
+    pub(crate) fn collect<P: Port>(
+        &mut self,
+        mut collect: Collect<A>,
+        port: &mut P,
+        transport: &mut Transport<P>,
+    ) -> Result<(), CollectError> {
+        // What is told of one that failed goes before what is said of those behind it.
+        if let Some(number) = self.start(&mut collect, Start::Called, port)?
+            && !self.slots.values().any(Slot::tells)
+        {
+            self.run_slot(number, port, transport);
+        }
+        Ok(())
     }
 
     /// Ends the geometry's next collective here without having begun it, and at all members.
