@@ -7,38 +7,50 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tests::{expect_clean, expect_success_on_a_bad_wire, long, processor_time};
 use xtask::run::Ending;
-use xtask::{Board, Run};
+use xtask::{Arch, Board, Run};
 
 /// The boards, and the most harts of a node.
-const BOARDS: [(Board, u8); 4] =
-    [(Board::Versal, 2), (Board::SifiveU, 4), (Board::Zcu102, 4), (Board::VirtE1000e, 4)];
+const BOARDS: [(Board, Arch, u8); 5] = [
+    (Board::Versal, Arch::Aarch64, 2),
+    (Board::SifiveU, Arch::Riscv64, 4),
+    (Board::Zcu102, Arch::Aarch64, 4),
+    (Board::VirtE1000e, Arch::Aarch64, 4),
+    (Board::VirtE1000e, Arch::Riscv64, 4),
+];
 const DEADLINE: Duration = Duration::from_secs(120);
 const FAULTS: &str = "drop=1%,reorder=5%,seed=4";
 
 /// Two nodes that wait for an hour.
-fn waiting(board: Board) -> Run {
-    Run::new("idle").board(board).torus("2").args(["--seconds", "3600"]).timeout(DEADLINE)
+fn waiting(board: Board, arch: Arch) -> Run {
+    Run::new("idle").board(board).arch(arch).torus("2").args(["--seconds", "3600"]).timeout(DEADLINE)
 }
 
 #[test]
 fn n8_nodes_of_each_board_that_all_wait_take_no_processor_time() {
-    for ((board, harts), seconds) in BOARDS.into_iter().zip(["13", "14", "15", "16"]) {
-        let run = Run::new("idle").board(board).torus("2").harts(harts).timeout(DEADLINE);
+    for ((board, arch, harts), seconds) in BOARDS.into_iter().zip(["13", "14", "15", "16", "17"]) {
+        let run = Run::new("idle").board(board).arch(arch).torus("2").harts(harts).timeout(DEADLINE);
         // No other test has these arguments.
         let (outcome, least) = processor_time(run, &["--seconds", seconds], 0..2);
         expect_clean(&outcome);
         // One core that never sleeps, such as a monitor's, takes up to 200 of them.
-        assert!(least <= 20, "{board}: two nodes that wait for two seconds take {least} hundredths at least");
+        assert!(
+            least <= 20,
+            "{board}, {arch}: two nodes that wait for two seconds take {least} hundredths at least"
+        );
     }
 }
 
 #[test]
 fn b6_r2_the_death_of_a_node_of_each_board_is_named_by_all() {
-    for (board, _) in BOARDS {
-        let run = waiting(board).torus("2x2");
+    for (board, arch, _) in BOARDS {
+        let run = waiting(board, arch).torus("2x2");
         expect_death(&run.kill("node=3@300ms").run().unwrap(), 3);
-        let alive =
-            Run::new("alive").board(board).torus("2x2").args(["--seconds", "3600", "--wait", "barrier"]);
+        let alive = Run::new("alive").board(board).arch(arch).torus("2x2").args([
+            "--seconds",
+            "3600",
+            "--wait",
+            "barrier",
+        ]);
         let outcome = alive.timeout(DEADLINE).cut("node=0@300ms").run().unwrap();
         expect_death(&outcome, 0);
         let closed = "node 0 is dead: its connection to the torus has ended";
@@ -48,15 +60,15 @@ fn b6_r2_the_death_of_a_node_of_each_board_is_named_by_all() {
 
 #[test]
 fn b5_r2_a_link_of_each_board_that_goes_down_is_named_and_what_waited_goes_on_or_its_node_is_dead() {
-    for (board, _) in BOARDS {
-        expect_link_noticed(|job| Run::new(job).board(board).torus("2"));
+    for (board, arch, _) in BOARDS {
+        expect_link_noticed(|job| Run::new(job).board(board).arch(arch).torus("2"));
     }
 }
 
 #[test]
 fn b6_x2_a_hung_run_of_each_board_is_stopped_at_the_deadline_and_by_ctrl_c_with_its_state() {
-    for (board, _) in BOARDS {
-        let outcome = waiting(board).timeout(Duration::from_secs(12)).run().unwrap();
+    for (board, arch, _) in BOARDS {
+        let outcome = waiting(board, arch).timeout(Duration::from_secs(12)).run().unwrap();
         assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Deadline, 124), "{}", outcome.explain());
         let interrupt = Arc::new(AtomicBool::new(false));
         let logs = tempfile::tempdir().unwrap();
@@ -73,7 +85,7 @@ fn b6_x2_a_hung_run_of_each_board_is_stopped_at_the_deadline_and_by_ctrl_c_with_
             }
             flag.store(true, Ordering::Relaxed);
         });
-        let stopped = waiting(board).logs(logs.path()).interrupt(interrupt).run().unwrap();
+        let stopped = waiting(board, arch).logs(logs.path()).interrupt(interrupt).run().unwrap();
         user.join().unwrap();
         assert_eq!(
             (stopped.ending, stopped.exit_code()),
@@ -85,7 +97,7 @@ fn b6_x2_a_hung_run_of_each_board_is_stopped_at_the_deadline_and_by_ctrl_c_with_
             // All that is known of a node comes through its control socket and its memory.
             let dump = outcome.dump.as_deref().unwrap_or_default();
             for word in ["node 0", "node 1", "injected", "delivered"] {
-                assert!(dump.contains(word), "{board}: no {word:?} in the dump:\n{dump}");
+                assert!(dump.contains(word), "{board}, {arch}: no {word:?} in the dump:\n{dump}");
             }
         }
     }
@@ -93,14 +105,19 @@ fn b6_x2_a_hung_run_of_each_board_is_stopped_at_the_deadline_and_by_ctrl_c_with_
 
 #[test]
 fn b6_r2_a_kernel_of_each_board_answers_while_it_computes_and_is_suspected_when_it_does_not() {
-    for (board, harts) in BOARDS {
+    for (board, arch, harts) in BOARDS {
         // Harts that neither sleep nor call anything are asked by the line's interrupt, the only one that they take.
-        let run = Run::new("alive").board(board).torus("2").harts(harts).timeout(DEADLINE);
+        let run = Run::new("alive").board(board).arch(arch).torus("2").harts(harts).timeout(DEADLINE);
         let run = run.args(["--seconds", "4", "--all"]).silence(Duration::from_secs(2));
         expect_clean(&run.run().unwrap());
         if long() {
-            let run =
-                Run::new("faults").board(board).torus("2").harts(2).args(["hang", "0"]).timeout(DEADLINE);
+            let run = Run::new("faults")
+                .board(board)
+                .arch(arch)
+                .torus("2")
+                .harts(2)
+                .args(["hang", "0"])
+                .timeout(DEADLINE);
             let outcome = run.silence(Duration::from_secs(12)).run().unwrap();
             expect_suspect(&outcome, 1);
             expect_death(&outcome, 1);
@@ -110,8 +127,9 @@ fn b6_r2_a_kernel_of_each_board_answers_while_it_computes_and_is_suspected_when_
 
 #[test]
 fn b6_r2_a_node_of_each_board_that_a_debugger_holds_does_not_end_the_run() {
-    for (board, _) in BOARDS {
-        let run = Run::new("alive").board(board).torus("2").args(["--seconds", "3"]).timeout(DEADLINE);
+    for (board, arch, _) in BOARDS {
+        let run =
+            Run::new("alive").board(board).arch(arch).torus("2").args(["--seconds", "3"]).timeout(DEADLINE);
         let length = Duration::from_secs(if long() { 45 } else { 4 });
         expect_clean(&held(run, Duration::from_secs(1), length));
     }
@@ -119,10 +137,10 @@ fn b6_r2_a_node_of_each_board_that_a_debugger_holds_does_not_end_the_run() {
 
 #[test]
 fn b6_each_board_computes_on_several_nodes_on_a_bad_wire_too() {
-    for (board, _) in BOARDS {
+    for (board, arch, _) in BOARDS {
         let jobs = ["npb-is", "npb-cg", "halo3d", "mpi-suite"];
         for job in &jobs[..if long() { jobs.len() } else { 1 }] {
-            let run = Run::new(*job).board(board).torus("2x2").timeout(3 * DEADLINE);
+            let run = Run::new(*job).board(board).arch(arch).torus("2x2").timeout(3 * DEADLINE);
             expect_success_on_a_bad_wire(&run.faults(FAULTS).run().unwrap(), FAULTS);
         }
     }
