@@ -13,6 +13,16 @@ pub const BUS_BYTES: usize = DEVICES as usize * DEVICE_BYTES;
 const DEVICE_BYTES: usize = 8 << 12;
 /// Registers of addresses that a function has.
 const BARS: usize = 6;
+/// Capability of messages in the place of pins (MSI-X), and bytes of an entry of their table.
+const MESSAGES: u8 = 0x11;
+const ENTRY_BYTES: u32 = 16;
+/// With that: the function sends, and sends none.
+const SENDS: u32 = 1 << 31;
+const ALL_MASKED: u32 = 1 << 30;
+/// Words of an entry: address, its upper half, what is stored, whether it is kept back.
+const ADDRESS: usize = 0;
+const DATA: usize = 2;
+const MASKED: usize = 3;
 /// Most capabilities of a function: as many as there is room for.
 const CAPABILITIES: usize = 48;
 
@@ -30,6 +40,8 @@ mod offset {
 const MEMORY: u32 = 1 << 1;
 /// In the command: reads and writes memory itself.
 const MASTER: u32 = 1 << 2;
+/// In the command: does not interrupt by its pin.
+const NO_PIN: u32 = 1 << 10;
 /// In the status, which is the command's upper half, and clears what is written as 1.
 const HAS_CAPABILITIES: u32 = 1 << 20;
 
@@ -124,6 +136,38 @@ impl Registers {
     }
 }
 
+/// The first entry of a function's table of messages.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageEntry {
+    words: NonNull<u32>,
+}
+
+// SAFETY: it is the only way to this entry, whose words are stored and loaded one by one; their order is the caller's.
+unsafe impl Send for MessageEntry {}
+// SAFETY: as above.
+unsafe impl Sync for MessageEntry {}
+
+impl MessageEntry {
+    /// Has the function store these 32 bits at that address from now on, or keep what it has to tell until it may. On return, whatever
+    /// it sent before has arrived. One hart at a time does so.
+    pub fn set(&self, message: Option<(u64, u32)>) {
+        self.write(MASKED, 1);
+        // What comes back from the function comes behind what it sent.
+        // SAFETY: as in `write`.
+        unsafe { self.words.as_ptr().wrapping_add(MASKED).read_volatile() };
+        let Some((address, data)) = message else { return };
+        self.write(ADDRESS, address as u32);
+        self.write(ADDRESS + 1, (address >> 32) as u32);
+        self.write(DATA, data);
+        self.write(MASKED, 0);
+    }
+
+    fn write(&self, word: usize, value: u32) {
+        // SAFETY: `PciBus::send_messages` found the entry among the function's registers, which stay.
+        unsafe { self.words.as_ptr().wrapping_add(word).write_volatile(value) }
+    }
+}
+
 /// A bus.
 pub struct PciBus<S> {
     space: S,
@@ -193,6 +237,26 @@ impl<S: Space> PciBus<S> {
         }
         self.space.write(device, offset::COMMAND, command | MEMORY | MASTER);
         Ok(all)
+    }
+
+    /// Has a device whose registers are behind `bars`, as [`enable`](Self::enable) returned them, interrupt by messages, all of them
+    /// kept back so far. Returns the place of the first. `None`, and it keeps its pin, if it cannot.
+    pub fn send_messages(&mut self, device: u8, bars: &[Option<Registers>]) -> Option<MessageEntry> {
+        let at = self.capabilities(device, MESSAGES).next()?;
+        let control = self.word(device, at);
+        let entries = (control >> 16 & 0x7ff) + 1;
+        let place = self.word(device, at.checked_add(4)?);
+        let registers = (*bars.get(place as usize & 7)?)?;
+        let table = registers.part(place & !7, entries * ENTRY_BYTES, 8)?;
+        self.space.write(device, at, control | SENDS | ALL_MASKED);
+        let entry = |entry| MessageEntry {
+            words: table.map_addr(|base| base.saturating_add((entry * ENTRY_BYTES) as usize)).cast(),
+        };
+        (0..entries).for_each(|number| entry(number).set(None));
+        let command = self.space.read(device, offset::COMMAND) & 0xffff;
+        self.space.write(device, offset::COMMAND, command | NO_PIN);
+        self.space.write(device, at, (control | SENDS) & !ALL_MASKED);
+        Some(entry(0))
     }
 
     /// Finds addresses for what is behind a BAR, and how many BARs that takes. `None` if there are none.

@@ -105,7 +105,7 @@ fn run(machine: Result<Machine, TreeError>, level: usize) -> ! {
     }
     let places = places(machine, personality);
     let answers = question::start(machine);
-    let tasks = make_tasks(personality, &division, unit, rest, places, answers);
+    let tasks = make_tasks(personality, &division, unit, rest, places, answers, cards.way);
     let job = Job { tasks, agent: division.agent, unit, nodes: personality.shape.nodes() };
     board::unmask();
     match arch::hart() {
@@ -203,16 +203,19 @@ fn run_secondary(hart: usize) -> ! {
 /// The machine's network cards: the first is on the torus, the second on the tree.
 struct Cards {
     found: board::Cards,
+    /// How the last of them interrupts.
+    way: &'static str,
 }
 
 impl Cards {
     fn new(machine: &'static Machine) -> Self {
-        Self { found: board::Cards::new(machine) }
+        Self { found: board::Cards::new(machine), way: "none" }
     }
 
     /// The next card as what `make` makes of it; nobody is interrupted by it yet.
     fn next<A>(&mut self, make: impl FnOnce(Card) -> Result<A, SmallMtu>) -> Option<A> {
-        let Found { card, interrupt: line } = self.found.next()?.unwrap_or_else(|error| unusable(error));
+        let Found { card, interrupt: line, way } = self.found.next()?.unwrap_or_else(|error| unusable(error));
+        self.way = way;
         let interrupt = card.interrupt();
         // Before the card starts: some controllers forget a level that was there when they heard of it.
         if let Err(error) = board::add_adapter_interrupt(line) {
@@ -220,7 +223,7 @@ impl Cards {
         }
         let adapter = make(card).unwrap_or_else(|error| unusable(error));
         links::add(interrupt);
-        defmt::debug!("network card with interrupt {=u32}", line.number);
+        defmt::debug!("network card with interrupt {=u32}, by {=str}", line.number, way);
         Some(adapter)
     }
 }
@@ -310,6 +313,7 @@ fn make_tasks(
     memory: heapless::Vec<Memory, HARTS>,
     places: &'static [HartPlace],
     answers: bool,
+    way: &str,
 ) -> &'static [Task] {
     let share = memory.first().map_or(0, |pieces| pieces.iter().map(|piece| piece.len()).sum::<usize>());
     let tasks: Vec<Task> = memory
@@ -344,7 +348,9 @@ fn make_tasks(
         share >> 20
     );
     let answers = u8::from(answers);
-    console::status(format_args!("up harts={harts} tasks={count} memory={share} answers={answers}"));
+    console::status(format_args!(
+        "up harts={harts} tasks={count} memory={share} answers={answers} interrupts={way}"
+    ));
     tasks
 }
 

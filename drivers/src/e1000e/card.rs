@@ -1,8 +1,8 @@
 //! The card: its start, frames out and in, interrupts, errors (SPEC B-5, D-1, D-9).
 
 use super::registers::{
-    ADDRESSES, AT_ONCE, COPPER_GAP, CardControl, CardStatus, Causes, EEPROM_READ, IntelRegister, MULTICASTS,
-    ReceiveControl, RingRegisters, TRANSMIT_AT_ONCE, TransmitControl, VALID,
+    ADDRESSES, AT_ONCE, BY_MESSAGE, COPPER_GAP, CardControl, CardStatus, Causes, EEPROM_READ, IntelRegister,
+    MULTICASTS, ONE_VECTOR, ReceiveControl, RingRegisters, TRANSMIT_AT_ONCE, TransmitControl, VALID,
 };
 use super::rings::{DESCRIPTORS, MOST_PIECES, RING_BYTES, ReceiveRing, RingWords, TransmitRing};
 use super::{E1000eError, E1000eFaults};
@@ -39,6 +39,7 @@ pub struct E1000e<H, B: Bus<IntelRegister> = Mmio<IntelRegister>> {
     own: [u8; 6],
     link: LinkMode,
     enabled: Causes,
+    by_message: bool,
     /// Where a frame begins in a buffer, most bytes of one, and bytes from there on of which the card may write all.
     start: usize,
     most: usize,
@@ -74,6 +75,7 @@ impl<H: Hal, B: Bus<IntelRegister>> E1000e<H, B> {
             own: [0; 6],
             link: link(up.ok_or(E1000eError::NoLink)?),
             enabled: Causes::empty(),
+            by_message: false,
             start: 0,
             most: 0,
             room: LEAST_ROOM,
@@ -84,6 +86,12 @@ impl<H: Hal, B: Bus<IntelRegister>> E1000e<H, B> {
             faults: E1000eFaults::default(),
             hal: PhantomData,
         })
+    }
+
+    /// The same, but that it interrupts by the first of its messages, not by its pin. To be called before it starts.
+    #[must_use]
+    pub fn by_message(self) -> Self {
+        Self { by_message: true, ..self }
     }
 
     /// What the link is, or was when it was up.
@@ -122,6 +130,12 @@ impl<H: Hal, B: Bus<IntelRegister>> E1000e<H, B> {
             IntelRegister::RECEIVE_CHECKSUM,
         ] {
             bus.write(register, 0);
+        }
+        if self.by_message {
+            bus.write(IntelRegister::MORE_CONTROL, bus.read(IntelRegister::MORE_CONTROL) | BY_MESSAGE);
+            bus.write(IntelRegister::FORGOTTEN, 0);
+            bus.write(IntelRegister::VECTOR_THROTTLE, 0);
+            bus.write(IntelRegister::VECTORS, ONE_VECTOR);
         }
         bus.write(IntelRegister::GAP, COPPER_GAP);
         bus.write(IntelRegister::RECEIVE_POLICY, AT_ONCE);
@@ -314,10 +328,13 @@ impl<H: Hal, B: Bus<IntelRegister>> Nic for E1000e<H, B> {
     fn arm(&mut self, sent: bool) -> bool {
         // What interrupts told so far is looked for below.
         self.interrupt.acknowledge();
-        let wanted = Causes::RECEIVED
-            | Causes::OVERRUN
-            | Causes::LINK
-            | if sent { Causes::SENT } else { Causes::empty() };
+        let (received, was_sent) = if self.by_message {
+            (Causes::RECEIVE_RING | Causes::OTHERS, Causes::TRANSMIT_RING)
+        } else {
+            (Causes::RECEIVED, Causes::SENT)
+        };
+        let wanted =
+            received | Causes::OVERRUN | Causes::LINK | if sent { was_sent } else { Causes::empty() };
         if wanted != self.enabled {
             self.bus.write(IntelRegister::DISABLE, (self.enabled - wanted).bits());
             self.bus.write(IntelRegister::ENABLE, (wanted - self.enabled).bits());

@@ -15,9 +15,11 @@ const DESCRIPTOR: u64 = 16;
 pub const CONTROL: usize = 0x0000;
 pub const STATUS: usize = 0x0008;
 const EEPROM: usize = 0x0010;
+const MORE_CONTROL: usize = 0x0018;
 pub const CAUSES: usize = 0x00c0;
 const ENABLE: usize = 0x00d0;
 const DISABLE: usize = 0x00d8;
+const VECTORS: usize = 0x00e4;
 pub const RECEIVE: usize = 0x0100;
 const TRANSMIT: usize = 0x0400;
 pub const RECEIVE_RING: usize = 0x2800;
@@ -29,6 +31,11 @@ const MASTER: u32 = 1 << 19;
 const RECEIVED: u32 = 1 << 7;
 const SENT: u32 = 1 << 0;
 const OVERRUN: u32 = 1 << 6;
+pub const LINK: u32 = 1 << 2;
+/// What messages tell: what is received, what was sent, other causes; with how far its message and the bit that makes it count lie
+/// in the register of vectors.
+const TOLD_BY_MESSAGE: [(u32, u32, u32); 3] =
+    [(1 << 20, RECEIVED, 0), (1 << 22, SENT, 8), (1 << 24, OVERRUN | LINK, 16)];
 /// In a descriptor's words: done, end of the frame; last of the frame, the card makes its checksum, it is to tell.
 pub const DONE: u32 = 1 << 0;
 pub const END: u32 = 1 << 1;
@@ -50,6 +57,9 @@ pub struct Device {
     pub reads: u32,
     pub tails: [u32; 2],
     pub resets: u32,
+    /// Messages that it sent, each the number of one; and causes that were told and not cleared since.
+    pub messages: Vec<u32>,
+    told_causes: u32,
 }
 
 impl Device {
@@ -84,8 +94,27 @@ impl Device {
         }
     }
 
-    fn raise(&mut self, causes: u32) {
+    pub fn raise(&mut self, causes: u32) {
         *self.register(CAUSES) |= causes;
+        if *self.register(MORE_CONTROL) >> 31 != 0 {
+            self.send_messages(causes);
+        }
+    }
+
+    /// Sends a message for each of the causes that is enabled, and was not told since it was last cleared.
+    fn send_messages(&mut self, causes: u32) {
+        for (cause, of, shift) in TOLD_BY_MESSAGE {
+            if causes & of == 0 {
+                continue;
+            }
+            *self.register(CAUSES) |= cause;
+            let vector = *self.register(VECTORS) >> shift & 15;
+            let is_told = self.told_causes & cause != 0 || *self.register(ENABLE) & cause == 0;
+            if !is_told && vector & 8 != 0 {
+                self.told_causes |= cause;
+                self.messages.push(vector & 7);
+            }
+        }
     }
 
     /// Whether it interrupts.
@@ -181,13 +210,17 @@ impl Device {
                     self.resets += 1;
                     let multicast = self.registers[0x5200 / 4..0x5400 / 4].to_vec();
                     self.registers.fill(0);
+                    self.told_causes = 0;
                     // Is not reset.
                     self.registers[0x5200 / 4..0x5400 / 4].copy_from_slice(&multicast);
                     *self.register(EEPROM) = 1 << 9;
                     *self.register(CONTROL) = if self.stuck { RESET } else { 0 };
                 }
             }
-            CAUSES => *self.register(CAUSES) &= !value,
+            CAUSES => {
+                *self.register(CAUSES) &= !value;
+                self.told_causes &= !value;
+            }
             ENABLE => *self.register(ENABLE) |= value,
             DISABLE => *self.register(ENABLE) &= !value,
             STATUS | EEPROM | MISSED => {}
@@ -238,6 +271,8 @@ impl FakeE1000e {
             reads: 0,
             tails: [0; 2],
             resets: 0,
+            messages: Vec::new(),
+            told_causes: 0,
         }))))
     }
 

@@ -18,6 +18,8 @@
 //!   Buffers are told of by the dozen while the card has others.
 //! - Polled, no register is read. Interrupts stay enabled from the first [`arm`](crate::nic::Nic::arm) on; what they
 //!   told is cleared before rings are looked at for the last time, so one that comes later stays pending.
+//! - Where there is a controller of messages it interrupts by one, whatever for, and is acknowledged all the same: it sends no
+//!   other while it has told the same and was not.
 //! - Every so often, and before a sleep, the card's status is looked at. One that has frames to send, and a link, and
 //!   has not moved for long, is reset. Its frames come back as if they had been sent, those that came in and were not
 //!   taken are lost: whoever needs them has a network that may lose some.
@@ -31,12 +33,14 @@ mod fake;
 #[cfg(test)]
 mod fuzzed;
 #[cfg(test)]
+mod messages;
+#[cfg(test)]
 mod tests;
 
 pub use card::{E1000e, E1000eInterrupt};
 pub use registers::IntelRegister;
 
-use crate::pci::{PciBus, PciError, Space};
+use crate::pci::{MessageEntry, PciBus, PciError, Space};
 use crate::registers::{Block as _, Mmio};
 use core::fmt;
 
@@ -49,15 +53,21 @@ pub fn is_e1000e((vendor, kind): (u16, u16)) -> bool {
     vendor == VENDOR && KINDS.contains(&kind)
 }
 
-/// The registers of the card `device` of `bus`, given addresses.
+/// A card on its bus: its registers, and, if it interrupts by a message, the place of that.
+pub type Place = (Mmio<IntelRegister>, Option<MessageEntry>);
+
+/// The card `device` of `bus`, given addresses. If it is to interrupt by messages, and can, its pin is off, and its driver
+/// [is to be told](E1000e::by_message).
 ///
 /// # Errors
 /// [`E1000eError::Pci`] and [`E1000eError::NoRegisters`].
-pub fn find<S: Space>(bus: &mut PciBus<S>, device: u8) -> Result<Mmio<IntelRegister>, E1000eError> {
-    let [registers, ..] = bus.enable(device).map_err(E1000eError::Pci)?;
+pub fn find<S: Space>(bus: &mut PciBus<S>, device: u8, by_message: bool) -> Result<Place, E1000eError> {
+    let bars = bus.enable(device).map_err(E1000eError::Pci)?;
+    let [registers, ..] = bars;
     let base = registers.and_then(|registers| registers.part(0, IntelRegister::BYTES as u32, 4));
     // SAFETY: the bus gave the card these addresses and nobody else; they hold as many registers, and stay.
-    base.map(|base| unsafe { Mmio::new(base) }).ok_or(E1000eError::NoRegisters)
+    let registers = base.map(|base| unsafe { Mmio::new(base) }).ok_or(E1000eError::NoRegisters)?;
+    Ok((registers, by_message.then(|| bus.send_messages(device, &bars)).flatten()))
 }
 
 /// Why a card cannot be used.

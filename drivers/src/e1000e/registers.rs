@@ -11,12 +11,19 @@ impl IntelRegister {
     pub(crate) const CONTROL: Self = Self(0x0000);
     pub(crate) const STATUS: Self = Self(0x0008);
     pub(crate) const EEPROM: Self = Self(0x0010);
+    pub(crate) const MORE_CONTROL: Self = Self(0x0018);
     /// What it interrupts for. Reading clears it while it interrupts; what is written is cleared.
     pub(crate) const CAUSES: Self = Self(0x00c0);
     /// Least time between two interrupts.
     pub(crate) const THROTTLE: Self = Self(0x00c4);
     pub(crate) const ENABLE: Self = Self(0x00d0);
     pub(crate) const DISABLE: Self = Self(0x00d8);
+    /// Causes that end to be told once a message has told them.
+    pub(crate) const FORGOTTEN: Self = Self(0x00dc);
+    /// Which message tells what.
+    pub(crate) const VECTORS: Self = Self(0x00e4);
+    /// Least time between two of the first.
+    pub(crate) const VECTOR_THROTTLE: Self = Self(0x00e8);
     pub(crate) const RECEIVE: Self = Self(0x0100);
     pub(crate) const TRANSMIT: Self = Self(0x0400);
     /// The gap between frames.
@@ -122,6 +129,10 @@ bitflags! {
         const LINK = 1 << 2;
         const OVERRUN = 1 << 6;
         const RECEIVED = 1 << 7;
+        /// What messages tell in the place of these: of the first ring to receive, of the first to transmit, and whatever else.
+        const RECEIVE_RING = 1 << 20;
+        const TRANSMIT_RING = 1 << 22;
+        const OTHERS = 1 << 24;
     }
 
     /// Receive control.
@@ -149,6 +160,10 @@ bitflags! {
 
 /// In [`IntelRegister::EEPROM`]: what it holds was read.
 pub const EEPROM_READ: u32 = 1 << 9;
+/// In [`IntelRegister::MORE_CONTROL`]: interrupts are messages.
+pub const BY_MESSAGE: u32 = 1 << 31;
+/// In [`IntelRegister::VECTORS`]: the first message for the first rings and for what else there is, and for each frame that was sent.
+pub const ONE_VECTOR: u32 = 1 << 31 | 8 << 16 | 8 << 8 | 8;
 /// The gap of a copper line: 8 + 4 bytes between frames, and its parts at half duplex.
 pub const COPPER_GAP: u32 = 8 | 8 << 10 | 6 << 20;
 /// Of a ring: thresholds are in descriptors, and none is held back. A second bit is for the transmit ring alone, and is

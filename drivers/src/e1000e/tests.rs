@@ -18,7 +18,7 @@ pub type Card = E1000e<HostHal, FakeE1000e>;
 /// Where frames begin in buffers, as the torus has it, and most bytes of one.
 pub const START: usize = 58;
 pub const MOST: usize = 1000;
-const OWN: [u8; 6] = [2, 0x50, 0, 0, 0, 7];
+pub const OWN: [u8; 6] = [2, 0x50, 0, 0, 0, 7];
 
 /// A card that goes, without buffers.
 pub fn started(bus: FakeE1000e) -> Card {
@@ -65,7 +65,7 @@ fn b5_a_card_is_known_by_vendor_and_kind_and_found_behind_its_first_bar() {
     assert!(is_e1000e((0x8086, 0x10d3)) && is_e1000e((0x8086, 0x10f6)));
     assert!(!is_e1000e((0x8086, 0x100e)) && !is_e1000e((0x1af4, 0x10d3)));
     let device = || FakeDevice::new(0x8086, 0x10d3);
-    let found = |device: FakeDevice, window: u32| find(&mut bus(vec![device], window), 0).map(|_| ());
+    let found = |device: FakeDevice, window: u32| find(&mut bus(vec![device], window), 0, true).map(|_| ());
     assert_eq!(found(device().with_bar(0, 0x2_0000, 0), 1 << 20), Ok(()));
     assert_eq!(found(device().with_bar(0, 0x1_0000, 0), 1 << 20), Err(E1000eError::NoRegisters));
     assert_eq!(found(device().with_bar(1, 0x2_0000, 0), 1 << 20), Err(E1000eError::NoRegisters));

@@ -149,7 +149,7 @@ impl Controller for Aplic {
         Ok(())
     }
 
-    fn route(&self, interrupts: &[u32], _: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
+    fn route(&self, _: u64, interrupts: &[u32], _: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
         let hart = to.map(|to| self.own(to).map(|_| to as u32).ok_or(IrqError::NoHart)).transpose()?;
         let _one = self.routing.lock();
         for &interrupt in interrupts {
@@ -235,13 +235,13 @@ pub(super) mod tests {
         aplic.configure(8, Delivery { edge: false, urgent: false }).unwrap();
         aplic.configure(10, Delivery { edge: true, urgent: true }).unwrap();
         assert_eq!((word(base, SOURCE + 7 * 4), word(base, SOURCE + 9 * 4)), (HIGH, RISING));
-        assert_eq!(aplic.route(&[8], None, Some(2)), Err(IrqError::NoHart));
-        aplic.route(&[8, 10], None, Some(1)).unwrap();
+        assert_eq!(aplic.route(2, &[8], None, Some(2)), Err(IrqError::NoHart));
+        aplic.route(1, &[8, 10], None, Some(1)).unwrap();
         assert_eq!(word(base, TARGET + 7 * 4), 1 << TARGET_HART | PLAIN);
         assert_eq!(word(base, TARGET + 9 * 4), 1 << TARGET_HART | URGENT);
         assert_eq!((word(base, CLEAR_ENABLE), word(base, SET_ENABLE)), (10, 10));
         set(base, SET_ENABLE, 0);
-        aplic.route(&[8], Some(1), None).unwrap();
+        aplic.route(1, &[8], Some(1), None).unwrap();
         assert_eq!((word(base, CLEAR_ENABLE), word(base, SET_ENABLE)), (8, 0));
 
         aplic.accept(1, Accept::Urgent);

@@ -1,7 +1,8 @@
 //! GICv2 (Arm's architecture specification IHI 0048). By hand: `arm-gic`'s driver of it routes no interrupt to a hart, sets the
 //! priorities of four at once, and claims by registers that only some have.
 
-use super::{Accept, CALL, Controller, Delivery, IrqError};
+use super::gicv2m::MessageFrame;
+use super::{Accept, CALL, Controller, Delivery, IrqError, Sender};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use spin::Mutex;
@@ -44,6 +45,7 @@ pub struct Gicv2 {
     routing: Mutex<()>,
     /// By interface: the affinity of the hart that it is of, plus 1.
     harts: [AtomicU64; HARTS],
+    frame: Option<MessageFrame>,
 }
 
 // SAFETY: every access is a single load or store of a register. Registers of several interrupts that are read and written back
@@ -60,13 +62,19 @@ impl Gicv2 {
     /// `interface`, mapped as device memory; nobody else uses them.
     pub unsafe fn new(distributor: NonNull<u8>, interface: NonNull<u8>) -> Self {
         let harts = [const { AtomicU64::new(0) }; HARTS];
-        let gic = Self { distributor, interface, routing: Mutex::new(()), harts };
+        let gic = Self { distributor, interface, routing: Mutex::new(()), harts, frame: None };
         gic.write(CONTROL, 0);
         for number in (FIRST_SHARED..gic.interrupts()).step_by(32) {
             gic.write(CLEAR_ENABLE + number as usize / 8, u32::MAX);
         }
         gic.write(CONTROL, 1);
         gic
+    }
+
+    /// The same with a frame that takes messages of devices.
+    #[must_use]
+    pub fn with_frame(self, frame: MessageFrame) -> Self {
+        Self { frame: Some(frame), ..self }
     }
 
     fn read(&self, offset: usize) -> u32 {
@@ -170,7 +178,11 @@ impl Controller for Gicv2 {
         Ok(())
     }
 
-    fn route(&self, interrupts: &[u32], _: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
+    fn add_sender(&self, sender: &'static dyn Sender) -> Result<u32, IrqError> {
+        self.frame.as_ref().ok_or(IrqError::NoInterrupt)?.add_sender(sender, self.interrupts())
+    }
+
+    fn route(&self, _: u64, interrupts: &[u32], _: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
         let target = to.map(|to| self.interface_of(to).ok_or(IrqError::NoHart)).transpose()?;
         let _one = self.routing.lock();
         for &interrupt in interrupts {
@@ -213,6 +225,7 @@ impl Controller for Gicv2 {
 /// Registers are volatile to the driver and plain memory to these tests, which Miri takes for what it is not.
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use super::super::{Message, gicv2m};
     use super::*;
     use std::boxed::Box;
 
@@ -258,17 +271,17 @@ mod tests {
         gic.configure(43, Delivery { edge: true, urgent: true }).unwrap();
         assert_eq!(word(base, TRIGGER + 8), !(2 << 18));
         assert_eq!(word(base, PRIORITY + 40), u32::from(PLAIN) << 8 | u32::from(URGENT) << 24);
-        gic.route(&[41, 43], None, Some(0x100)).unwrap();
+        gic.route(0x100, &[41, 43], None, Some(0x100)).unwrap();
         assert_eq!(word(base, TARGETS + 40), 4 << 8 | 4 << 24);
         // What is pending is so for the new target, if it is an edge, which nobody raises again.
         set(base, SET_PENDING + 4, 1 << 9 | 1 << 11 | 1 << 12);
-        gic.route(&[41], Some(0x100), Some(0)).unwrap();
+        gic.route(0x100, &[41], Some(0x100), Some(0)).unwrap();
         assert_eq!(word(base, SET_PENDING + 4), 1 << 9 | 1 << 11 | 1 << 12);
-        gic.route(&[43], Some(0x100), Some(0)).unwrap();
+        gic.route(0x100, &[43], Some(0x100), Some(0)).unwrap();
         assert_eq!(word(base, SET_PENDING + 4), 1 << 11);
-        gic.route(&[41, 43], Some(0), Some(0x100)).unwrap();
+        gic.route(0, &[41, 43], Some(0), Some(0x100)).unwrap();
         assert_eq!((word(base, CLEAR_ENABLE + 4), word(base, SET_ENABLE + 4)), (1 << 11, 1 << 11));
-        assert_eq!(gic.route(&[41], Some(0x100), Some(7)), Err(IrqError::NoHart));
+        assert_eq!(gic.route(0x100, &[41], Some(0x100), Some(7)), Err(IrqError::NoHart));
         assert_eq!(gic.configure(64, LEVEL), Err(IrqError::NoInterrupt));
         assert_eq!(gic.configure(31, LEVEL), Err(IrqError::NoInterrupt));
         assert!(gic.call(0x100));
@@ -288,5 +301,36 @@ mod tests {
         assert_eq!(word(base, own + END), 3 << 10);
         gic.accept(0, Accept::Urgent);
         assert!(u32::from(URGENT) < word(base, own + MASK) && u32::from(PLAIN) >= word(base, own + MASK));
+    }
+
+    /// A device's place for its message: the last that it was told.
+    #[derive(Default)]
+    struct Card(Mutex<Option<Message>>);
+
+    impl Sender for Card {
+        fn aim(&self, message: Option<Message>) {
+            *self.0.lock() = message;
+        }
+    }
+
+    #[test]
+    fn b5_gicv2_takes_messages_of_devices_by_its_frame() {
+        let card: &Card = Box::leak(Box::default());
+        let (gic, _) = fake(96);
+        assert_eq!(gic.add_sender(card), Err(IrqError::NoInterrupt), "it has no frame");
+        let frame = NonNull::from(Box::leak(Box::new([0u32; 0x40]))).cast::<u32>();
+        // Four from 93 on, of which the last is none of the controller's.
+        set(frame, gicv2m::TYPE, 93 << 16 | 4);
+        // SAFETY: as large as the registers that are used, never freed.
+        let gic = gic.with_frame(unsafe { MessageFrame::new(frame.cast(), 0x100) });
+        for number in 93..96 {
+            assert_eq!(gic.add_sender(card), Ok(number));
+            let told = Message { address: frame.as_ptr().addr() as u64 + 0x40, data: number };
+            assert_eq!(card.0.lock().take(), Some(told));
+            gic.configure(number, Delivery { edge: true, urgent: false }).unwrap();
+        }
+        assert_eq!((gic.add_sender(card), card.0.lock().take()), (Err(IrqError::NoInterrupt), None));
+        set(frame, gicv2m::TYPE, 64 << 16 | 3);
+        assert_eq!(gic.add_sender(card), Err(IrqError::NoInterrupt), "all are given");
     }
 }

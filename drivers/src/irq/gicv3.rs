@@ -186,7 +186,7 @@ impl<I: Interface> Controller for Gicv3<I> {
         distributor.set_interrupt_priority(interrupt, priority).map_err(|_| IrqError::NoInterrupt)
     }
 
-    fn route(&self, interrupts: &[u32], _: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
+    fn route(&self, _: u64, interrupts: &[u32], _: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
         self.shared.lock().route(interrupts, to)
     }
 
@@ -321,13 +321,13 @@ mod tests {
         let fake = Fake::new();
         let gic = fake.gic();
         // One beside them, which goes elsewhere.
-        gic.route(&[33], None, Some(0x1)).unwrap();
+        gic.route(0x1, &[33], None, Some(0x1)).unwrap();
         let interrupts = [40, 41];
         fake.word(ICENABLER + 4).store(0, SeqCst);
         fake.word(ISENABLER + 4).store(0, SeqCst);
         while_busy(
             &fake,
-            || gic.route(&interrupts, None, Some(0x3)).unwrap(),
+            || gic.route(0x3, &interrupts, None, Some(0x3)).unwrap(),
             || {
                 // Both, before either is on again.
                 assert_eq!(fake.word(ICENABLER + 4).load(SeqCst), 0b11 << 8);
@@ -339,12 +339,12 @@ mod tests {
         assert_eq!(fake.word(ISENABLER + 4).load(SeqCst), 0b11 << 8 | 1 << 1, "the one beside stayed off");
         assert_eq!(fake.word(IROUTER + 8 * 33).load(SeqCst), 1, "its target is not theirs");
         fake.word(ISENABLER + 4).store(0, SeqCst);
-        while_busy(&fake, || gic.route(&interrupts, Some(0x3), None).unwrap(), || ());
+        while_busy(&fake, || gic.route(0x3, &interrupts, Some(0x3), None).unwrap(), || ());
         // They are off now, it is not.
         assert_eq!(fake.word(ISENABLER + 4).load(SeqCst), 1 << 1);
-        gic.route(&[33], Some(0x1), None).unwrap();
+        gic.route(0x1, &[33], Some(0x1), None).unwrap();
         fake.word(ISENABLER + 4).store(0, SeqCst);
-        gic.route(&interrupts, None, Some(0x2)).unwrap();
+        gic.route(0x3, &interrupts, None, Some(0x2)).unwrap();
         assert_eq!(fake.word(ISENABLER + 4).load(SeqCst), 0b11 << 8, "it was turned off");
     }
 }

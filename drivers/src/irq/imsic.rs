@@ -4,12 +4,14 @@
 //! A message is a store of an identity to a hart's page, and stays pending there: the one who routes a source elsewhere cannot
 //! take back what was sent. So each identity is written down with the hart that it is for. Another that finds it drops it, and the
 //! one that it is for has been sent it again.
+//!
+//! Devices behind PCI send such messages themselves: an identity of theirs is routed by where its device is told to send it.
 
 use super::aplic::{Domain, TARGET_HART};
-use super::{Accept, Controller, Delivery, IrqError};
+use super::{Accept, Controller, Delivery, IrqError, Message, Sender};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use spin::Mutex;
+use spin::{Mutex, Once};
 
 /// Registers of a hart's file of interrupts, behind its select register.
 const DELIVERY: usize = 0x70;
@@ -24,6 +26,8 @@ const CALL: usize = 8;
 const FIRST_PLAIN: usize = CALL + 1;
 /// What a call is claimed as: no source has that number.
 const CALLED: u32 = u32::MAX;
+/// What the interrupt of a device that sends messages is claimed as: its identity above this, where no source is numbered.
+const SENT: u32 = 1 << 16;
 /// Bytes of a file's page.
 const PAGE: usize = 4096;
 /// Most regions of files.
@@ -33,6 +37,8 @@ pub const MOST_REGIONS: usize = 4;
 pub trait File: Sync {
     /// Writes the register that is selected so.
     fn set(&self, register: usize, value: u64);
+    /// Whether an identity is pending.
+    fn is_pending(&self, identity: usize) -> bool;
     /// The most urgent identity that is pending and let through, which ends to be pending; 0 if there is none.
     fn claim(&self) -> u32;
     /// Orders accesses of memory and of devices before it to those behind it.
@@ -84,6 +90,23 @@ struct Wire {
     edge: AtomicBool,
     /// The name of the hart that it is for, plus 1; 0 is nobody.
     to: AtomicU64,
+    /// The device that sends it, if it is not the APLIC.
+    sender: Once<&'static dyn Sender>,
+}
+
+impl Wire {
+    const fn new() -> Self {
+        Self {
+            source: AtomicU32::new(0),
+            edge: AtomicBool::new(false),
+            to: AtomicU64::new(0),
+            sender: Once::new(),
+        }
+    }
+
+    fn is_free(&self) -> bool {
+        self.source.load(Ordering::Relaxed) == 0
+    }
 }
 
 /// An APLIC and the harts' files. A hart's name is the number of its file.
@@ -121,9 +144,7 @@ impl<I: File> Imsic<I> {
         if !domain.start(true) {
             return Err(IrqError::NotOurs);
         }
-        let wires = [const {
-            Wire { source: AtomicU32::new(0), edge: AtomicBool::new(false), to: AtomicU64::new(0) }
-        }; IDENTITIES];
+        let wires = [const { Wire::new() }; IDENTITIES];
         Ok(Self { domain, files, interface, wires, routing: Mutex::new(()) })
     }
 
@@ -132,13 +153,38 @@ impl<I: File> Imsic<I> {
         self.wires.iter().position(|wire| source != 0 && wire.source.load(Ordering::Relaxed) == source)
     }
 
+    /// Stores an identity to a file.
+    fn send(&self, page: NonNull<u32>, identity: usize) {
+        // SAFETY: a hart's file lies there, by the promise to `new`, which takes messages from whoever sends them.
+        unsafe { page.write_volatile(identity as u32) }
+    }
+
+    /// Lets a device send an identity to a file, or to none.
+    fn aim(&self, here: u64, identity: usize, sender: &dyn Sender, to: Option<(u64, NonNull<u32>)>) {
+        let wire = &self.wires[identity];
+        sender.aim(None);
+        let before = wire.to.swap(to.map_or(0, |(hart, _)| hart + 1), Ordering::Relaxed);
+        self.interface.io_barrier();
+        let Some((_, page)) = to else { return };
+        let address = page.as_ptr().expose_provenance() as u64;
+        sender.aim(Some(Message { address, data: identity as u32 }));
+        // What was sent to the hart before is dropped by that. Whether there is such a thing, that hart alone can see.
+        let left = before != 0 && (before != here + 1 || self.interface.is_pending(identity));
+        if left {
+            self.send(page, identity);
+        }
+    }
+
     /// Lets a source go to a file, or to none.
-    fn send_to(&self, identity: usize, to: Option<(u64, NonNull<u32>)>) {
+    fn send_to(&self, here: u64, identity: usize, to: Option<(u64, NonNull<u32>)>) {
         let wire = &self.wires[identity];
         let source = wire.source.load(Ordering::Relaxed);
         let name = to.map_or(0, |(hart, _)| hart + 1);
         if wire.to.load(Ordering::Relaxed) == name {
             return;
+        }
+        if let Some(&sender) = wire.sender.get() {
+            return self.aim(here, identity, sender, to);
         }
         self.domain.enable(source, false);
         wire.to.store(name, Ordering::Relaxed);
@@ -169,23 +215,39 @@ impl<I: File> Controller for Imsic<I> {
     }
 
     fn configure(&self, interrupt: u32, kind: Delivery) -> Result<(), IrqError> {
+        if interrupt > SENT {
+            let known = self.find(interrupt).filter(|_| kind.edge && !kind.urgent);
+            return known.map(|_| ()).ok_or(IrqError::NoInterrupt);
+        }
         self.domain.configure(interrupt, kind.edge)?;
         let _one = self.routing.lock();
         let mut places = if kind.urgent { FIRST_URGENT..CALL } else { FIRST_PLAIN..IDENTITIES };
         let known = self.find(interrupt).filter(|identity| places.contains(identity));
-        let is_free = |&identity: &usize| self.wires[identity].source.load(Ordering::Relaxed) == 0;
-        let identity = known.or_else(|| places.find(is_free)).ok_or(IrqError::NoInterrupt)?;
+        let free = || places.find(|&identity| self.wires[identity].is_free());
+        let identity = known.or_else(free).ok_or(IrqError::NoInterrupt)?;
         self.wires[identity].edge.store(kind.edge, Ordering::Relaxed);
         self.wires[identity].source.store(interrupt, Ordering::Relaxed);
         Ok(())
     }
 
-    fn route(&self, interrupts: &[u32], _: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
+    fn add_sender(&self, sender: &'static dyn Sender) -> Result<u32, IrqError> {
+        let _one = self.routing.lock();
+        let free = (FIRST_PLAIN..IDENTITIES).find(|&identity| self.wires[identity].is_free());
+        let identity = free.ok_or(IrqError::NoInterrupt)?;
+        sender.aim(None);
+        self.wires[identity].sender.call_once(|| sender);
+        self.wires[identity].edge.store(true, Ordering::Relaxed);
+        let number = SENT | identity as u32;
+        self.wires[identity].source.store(number, Ordering::Relaxed);
+        Ok(number)
+    }
+
+    fn route(&self, here: u64, interrupts: &[u32], _: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
         let page = |hart| self.files.page(hart).map(|page| (hart, page)).ok_or(IrqError::NoHart);
         let to = to.map(page).transpose()?;
         let _one = self.routing.lock();
         for &interrupt in interrupts {
-            self.send_to(self.find(interrupt).ok_or(IrqError::NoInterrupt)?, to);
+            self.send_to(here, self.find(interrupt).ok_or(IrqError::NoInterrupt)?, to);
         }
         Ok(())
     }
@@ -227,8 +289,7 @@ impl<I: File> Controller for Imsic<I> {
 
     fn call(&self, hart: u64) -> bool {
         let Some(page) = self.files.page(hart) else { return false };
-        // SAFETY: a hart's file lies there, by the promise to `new`, which takes messages from whoever sends them.
-        unsafe { page.write_volatile(CALL as u32) }
+        self.send(page, CALL);
         true
     }
 }
@@ -252,6 +313,10 @@ mod tests {
     impl File for Fake {
         fn set(&self, register: usize, value: u64) {
             self.0.lock().0.insert(register, value);
+        }
+
+        fn is_pending(&self, identity: usize) -> bool {
+            self.0.lock().1.contains(&(identity as u32))
         }
 
         fn claim(&self) -> u32 {
@@ -304,12 +369,12 @@ mod tests {
         assert_eq!(set_to, wanted.into_iter().chain([(ENABLE + 2, 0)]).collect());
 
         assert_eq!(imsic.configure(SOURCES + 1, LEVEL), Err(IrqError::NoInterrupt));
-        assert_eq!(imsic.route(&[7], None, Some(3)), Err(IrqError::NoInterrupt));
+        assert_eq!(imsic.route(3, &[7], None, Some(3)), Err(IrqError::NoInterrupt));
         imsic.configure(7, LEVEL).unwrap();
         imsic.configure(10, Delivery { edge: false, urgent: true }).unwrap();
         imsic.configure(7, LEVEL).unwrap();
-        assert_eq!(imsic.route(&[7], None, Some(4)), Err(IrqError::NoHart));
-        imsic.route(&[7, 10], None, Some(3)).unwrap();
+        assert_eq!(imsic.route(4, &[7], None, Some(4)), Err(IrqError::NoHart));
+        imsic.route(3, &[7, 10], None, Some(3)).unwrap();
         let number = imsic.files.number(imsic.files.page(3).unwrap());
         assert_eq!(target(base, 7), number << TARGET_HART | FIRST_PLAIN as u32);
         assert_eq!(target(base, 10), number << TARGET_HART | FIRST_URGENT as u32);
@@ -330,7 +395,7 @@ mod tests {
         let (imsic, ..) = fake();
         let barriers = || imsic.interface.0.lock().2;
         imsic.configure(7, LEVEL).unwrap();
-        imsic.route(&[7], None, Some(0)).unwrap();
+        imsic.route(0, &[7], None, Some(0)).unwrap();
         assert_eq!(barriers(), 1);
         imsic.interface.0.lock().1.push(FIRST_PLAIN as u32);
         assert_eq!((imsic.claim(0), barriers()), (Some(7), 2));
@@ -341,23 +406,23 @@ mod tests {
         let (imsic, base, _) = fake();
         imsic.configure(7, LEVEL).unwrap();
         imsic.configure(8, Delivery { edge: true, urgent: false }).unwrap();
-        imsic.route(&[7, 8], None, Some(0)).unwrap();
+        imsic.route(0, &[7, 8], None, Some(0)).unwrap();
         let pending = || (word(base, SET_PENDING), set(base, SET_PENDING, 0)).0;
         assert_eq!(pending(), 8);
-        imsic.route(&[7, 8], Some(0), Some(0)).unwrap();
+        imsic.route(0, &[7, 8], Some(0), Some(0)).unwrap();
         assert_eq!(pending(), 0, "nothing changed");
 
         // Both were sent to hart 0, and are then routed to hart 1.
         let first = FIRST_PLAIN as u32;
         let sent = || imsic.interface.0.lock().1 = std::vec![CALL as u32, 63, first + 1, first];
         sent();
-        imsic.route(&[8], Some(0), Some(1)).unwrap();
+        imsic.route(0, &[8], Some(0), Some(1)).unwrap();
         assert_eq!(pending(), 8);
-        imsic.route(&[7], Some(0), Some(1)).unwrap();
+        imsic.route(0, &[7], Some(0), Some(1)).unwrap();
         assert_eq!(pending(), 0, "its device wants nothing");
-        imsic.route(&[7], Some(1), Some(0)).unwrap();
+        imsic.route(1, &[7], Some(1), Some(0)).unwrap();
         set(base, INPUT, 1 << 7);
-        imsic.route(&[7], Some(0), Some(1)).unwrap();
+        imsic.route(0, &[7], Some(0), Some(1)).unwrap();
         assert_eq!(pending(), 7);
         assert_eq!((imsic.claim(0), imsic.claim(0)), (Some(CALLED), None));
         sent();
@@ -374,9 +439,61 @@ mod tests {
         imsic.complete(1, 7);
         assert_eq!(pending(), 0);
 
-        imsic.route(&[7], Some(1), None).unwrap();
+        imsic.route(1, &[7], Some(1), None).unwrap();
         assert_eq!(word(base, CLEAR_ENABLE), 7);
         sent();
         assert_eq!(imsic.claim(1), Some(8), "it is for nobody");
+    }
+
+    /// A device's place for its message: all that it was told.
+    #[derive(Default)]
+    struct Card(Mutex<Vec<Option<Message>>>);
+
+    impl Sender for Card {
+        fn aim(&self, message: Option<Message>) {
+            self.0.lock().push(message);
+        }
+    }
+
+    #[test]
+    fn b5_a_device_is_told_whom_to_send_its_message_and_what_went_elsewhere_meanwhile_comes_again() {
+        let (imsic, base, groups) = fake();
+        let card: &Card = std::boxed::Box::leak(Default::default());
+        let told = || core::mem::take(&mut *card.0.lock());
+        imsic.configure(7, LEVEL).unwrap();
+        let number = imsic.add_sender(card).unwrap();
+        assert!(number > SOURCES.max(1023) && told() == [None]);
+        let edge = Delivery { edge: true, urgent: false };
+        assert_eq!([number, number + 1].map(|number| imsic.configure(number, edge).is_ok()), [true, false]);
+        assert_eq!(imsic.configure(number, LEVEL), Err(IrqError::NoInterrupt));
+
+        let identity = FIRST_PLAIN as u32 + 1;
+        let page = |hart: u64| imsic.files.page(hart).unwrap();
+        let to = |hart| Some(Message { address: page(hart).as_ptr().addr() as u64, data: identity });
+        let sent = |hart| (word(page(hart), 0), set(page(hart), 0, 0)).0;
+        imsic.route(1, &[number], None, Some(1)).unwrap();
+        assert_eq!((told(), sent(1)), (std::vec![None, to(1)], 0), "nothing was sent before");
+        imsic.route(1, &[number], Some(1), Some(1)).unwrap();
+        assert_eq!(told(), []);
+        // By the hart that it went to: which sees what is pending.
+        imsic.route(1, &[number], Some(1), Some(3)).unwrap();
+        assert_eq!((told(), sent(3)), (std::vec![None, to(3)], 0));
+        imsic.interface.0.lock().1.push(identity);
+        imsic.route(3, &[number], Some(3), Some(2)).unwrap();
+        assert_eq!((told(), sent(2)), (std::vec![None, to(2)], identity));
+        assert_eq!(imsic.claim(3), None, "it is for another by now");
+        imsic.interface.0.lock().1.push(identity);
+        assert_eq!(imsic.claim(2), Some(number));
+        imsic.complete(2, number);
+        // By the hart that it is to go to.
+        imsic.route(0, &[number], Some(2), Some(0)).unwrap();
+        assert_eq!((told(), sent(0)), (std::vec![None, to(0)], identity));
+        imsic.route(0, &[number], Some(0), None).unwrap();
+        assert_eq!((told(), groups.map(|group| word(group, 0))), (std::vec![None], [0, 0]));
+        // None of it is the APLIC's business.
+        assert_eq!([SET_PENDING, SET_ENABLE, CLEAR_ENABLE].map(|at| word(base, at)), [0; 3]);
+        while imsic.add_sender(card).is_ok() {}
+        let places = IDENTITIES - FIRST_PLAIN - 2;
+        assert_eq!((told().len(), imsic.add_sender(card)), (places, Err(IrqError::NoInterrupt)));
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod aplic;
 pub mod gicv2;
+pub mod gicv2m;
 pub mod gicv3;
 pub mod imsic;
 pub mod plic;
@@ -52,6 +53,22 @@ pub enum Accept {
     Urgent,
 }
 
+/// What a device sends as its interrupt: a store of `data`, of 32 bits, to an address as devices call it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// Where to.
+    pub address: u64,
+    /// What.
+    pub data: u32,
+}
+
+/// A device's place for the message that it interrupts by. One hart at a time changes it.
+pub trait Sender: Sync {
+    /// Has the device send `message` from now on, or keep what it would send until there is one again. On return, whatever it sent
+    /// before has arrived.
+    fn aim(&self, message: Option<Message>);
+}
+
 /// An interrupt controller. Any hart may call any of it; `here` is the name of the one that calls.
 pub trait Controller: Sync {
     /// Starts the calling hart's part, and lets its `private` interrupts through. Called once by each.
@@ -67,12 +84,26 @@ pub trait Controller: Sync {
     /// [`IrqError`]
     fn configure(&self, interrupt: u32, kind: Delivery) -> Result<(), IrqError>;
 
+    /// Takes a device that sends messages, and says the number of its interrupt, which is still to be configured as an edge.
+    ///
+    /// # Errors
+    /// [`IrqError::NoInterrupt`] if it takes no messages, or no more.
+    fn add_sender(&self, _sender: &'static dyn Sender) -> Result<u32, IrqError> {
+        Err(IrqError::NoInterrupt)
+    }
+
     /// Sends devices' interrupts, which are configured, to the hart `to` or to none; so far they go to `from`, or to none.
     /// They never come to `from` once this returns.
     ///
     /// # Errors
     /// [`IrqError`]
-    fn route(&self, interrupts: &[u32], from: Option<u64>, to: Option<u64>) -> Result<(), IrqError>;
+    fn route(
+        &self,
+        here: u64,
+        interrupts: &[u32],
+        from: Option<u64>,
+        to: Option<u64>,
+    ) -> Result<(), IrqError>;
 
     /// Lets that much reach the calling hart.
     fn accept(&self, here: u64, what: Accept);

@@ -82,7 +82,7 @@ impl Controller for Plic {
         Ok(())
     }
 
-    fn route(&self, interrupts: &[u32], from: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
+    fn route(&self, _: u64, interrupts: &[u32], from: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
         let urgent = self.urgent.lock();
         let (from, to) = (from.map(context).transpose()?, to.map(context).transpose()?);
         for &interrupt in interrupts {

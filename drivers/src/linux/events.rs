@@ -167,7 +167,7 @@ impl Controller for Events {
         self.is_device(interrupt).then_some(()).ok_or(IrqError::NoInterrupt)
     }
 
-    fn route(&self, interrupts: &[u32], from: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
+    fn route(&self, _: u64, interrupts: &[u32], from: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
         let bits = interrupts.iter().fold(0, |bits, &number| bits | bit(number));
         if let Some(from) = from.and_then(|from| self.hart(from)) {
             from.routed.fetch_and(!bits, Ordering::AcqRel);

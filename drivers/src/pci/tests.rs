@@ -131,3 +131,36 @@ fn r5_registers_end_where_they_end() {
     assert!(registers.part(0xf0, 16, 4).is_some() && registers.part(0xf1, 16, 1).is_none());
     assert!(registers.part(2, 4, 4).is_none() && registers.part(u32::MAX, 1, 1).is_none());
 }
+
+#[test]
+fn b5_a_function_sends_messages_by_the_first_place_of_its_table_and_no_more_by_its_pin() {
+    let with_table = |offset: u32| {
+        let mut device = FakeDevice::new(1, 2).with_bar(0, 0x1000, 0).with_bar(2, 0x1000, 4);
+        (device.words[1], device.mask[1]) = (HAS_CAPABILITIES, 0x407);
+        device.set_byte(0x34, 0x40);
+        // Three places, in BAR 2.
+        (device.words[16], device.words[17]) = (2 << 16 | 0x11, offset | 2);
+        device.mask[16] = SENDS | ALL_MASKED;
+        device
+    };
+    let mut bus = bus(std::vec![with_table(0x800), with_table(0xfe0), FakeDevice::new(1, 2)], 1 << 16);
+    let bars = [0, 1, 2].map(|device| bus.enable(device).unwrap());
+    let table: NonNull<u32> = bars[0][2].unwrap().part(0x800, 48, 8).unwrap().cast();
+    let words = || {
+        // SAFETY: inside of the window's memory, which only this and the entry access, in turn.
+        [0, 1, 2, 3, 7, 11].map(|word| unsafe { table.as_ptr().add(word).read_volatile() })
+    };
+    let entry = bus.send_messages(0, &bars[0]).unwrap();
+    assert_eq!(words(), [0, 0, 0, 1, 1, 1]);
+    assert_eq!((bus.word(0, 0x40), bus.word(0, 4) & 0xffff), (SENDS | 2 << 16 | 0x11, 0x406));
+    entry.set(Some((0x12_3456_7890, 9)));
+    assert_eq!(words(), [0x3456_7890, 0x12, 9, 0, 1, 1]);
+    entry.set(None);
+    assert_eq!(words(), [0x3456_7890, 0x12, 9, 1, 1, 1]);
+    // A table that ends beyond its registers, and none at all.
+    for device in [1, 2] {
+        let before = bus.word(device, 4);
+        assert!(bus.send_messages(device, &bars[usize::from(device)]).is_none());
+        assert_eq!((bus.word(device, 0x40) & SENDS, bus.word(device, 4)), (0, before), "it has its pin");
+    }
+}

@@ -1,8 +1,8 @@
-//! virtio over PCI (virtio 1.2, section 4.1), with the interrupt of a pin.
+//! virtio over PCI (virtio 1.2, section 4.1), with the interrupt of a pin, or one message for all that it has to tell.
 
 use super::queue::Addresses;
 use super::{Acknowledge, Features, LINK_UP, NET_STATUS_OFFSET, Status, Told, Transport, VirtioError};
-use crate::pci::{PciBus, Registers, Space};
+use crate::pci::{MessageEntry, PciBus, Registers, Space};
 use alloc::boxed::Box;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -19,6 +19,9 @@ const TRANSITIONAL_NETWORK: u16 = 0x1000;
 const PART: u8 = 9;
 /// Queues that a transport tells of new entries.
 const QUEUES: usize = 2;
+
+/// The message for everything, the first of the device's.
+const VECTOR: u16 = 0;
 
 /// The parts, by the number that their capability has.
 mod part {
@@ -82,6 +85,7 @@ pub struct PciTransport {
     stride: u32,
     doorbells: [Option<NonNull<u16>>; QUEUES],
     interrupt: PciInterrupt,
+    message: Option<MessageEntry>,
 }
 
 // SAFETY: its pointers are to registers that only it and its interrupt's handles use, from any hart.
@@ -94,6 +98,8 @@ pub struct PciInterrupt {
     pending: NonNull<u8>,
     common: NonNull<Common>,
     news: &'static News,
+    /// It sends messages: there is no line to take back, and nothing is pending.
+    by_message: bool,
 }
 
 /// What a device's interrupt is also about.
@@ -102,6 +108,8 @@ struct News {
     changed: AtomicBool,
     /// Where the device says that its link is up; null if it does not.
     link: AtomicPtr<u8>,
+    /// Whether it was up when a message was last served.
+    was_up: AtomicBool,
 }
 
 // SAFETY: it reads a register whose reading is the device's to order, and the status and the configuration, which has no
@@ -115,6 +123,9 @@ const CHANGED: u8 = 2;
 
 impl PciInterrupt {
     fn take(&self) -> u8 {
+        if self.by_message {
+            return 0;
+        }
         // SAFETY: `PciTransport::new` found the register among those of the device.
         unsafe { self.pending.as_ptr().read_volatile() }
     }
@@ -129,13 +140,21 @@ impl Acknowledge for PciInterrupt {
 
     fn serve(&self) -> Told {
         let changed = self.take() & CHANGED != 0;
-        if !changed && !self.news.changed.swap(false, Ordering::Relaxed) {
+        if !changed && !self.by_message && !self.news.changed.swap(false, Ordering::Relaxed) {
             return Told::Frames;
         }
         // SAFETY: as in `take`; reading the status has no effect.
         let common = unsafe { VolatilePtr::new(self.common) };
         let status = Status::from_bits_retain(u32::from(common.status().read()));
-        if status.contains(Status::NEEDS_RESET) { Told::Broken } else { Told::Changed }
+        if status.contains(Status::NEEDS_RESET) {
+            return Told::Broken;
+        }
+        // A message does not say what it is about.
+        let as_before = || {
+            let is_up = self.link_is_up(true);
+            self.news.was_up.swap(is_up, Ordering::Relaxed) == is_up
+        };
+        if self.by_message && as_before() { Told::Frames } else { Told::Changed }
     }
 
     fn link_is_up(&self, _was: bool) -> bool {
@@ -171,11 +190,12 @@ fn find<S: Space>(
 }
 
 impl PciTransport {
-    /// The virtio device `device` of `bus`, given addresses.
+    /// The virtio device `device` of `bus`, given addresses. If it is to interrupt by messages, and can, it does, by one whose place
+    /// is [`message`](Self::message).
     ///
     /// # Errors
     /// [`VirtioError::Pci`], and [`VirtioError::NoPart`] if its capabilities do not name all parts of its registers.
-    pub fn new<S: Space>(bus: &mut PciBus<S>, device: u8) -> Result<Self, VirtioError> {
+    pub fn new<S: Space>(bus: &mut PciBus<S>, device: u8, by_message: bool) -> Result<Self, VirtioError> {
         let kind = match bus.id(device) {
             Some((VENDOR, TRANSITIONAL_NETWORK)) => 1,
             Some((VENDOR, kind)) => u32::from(kind.saturating_sub(MODERN)),
@@ -189,8 +209,13 @@ impl PciTransport {
         let (_, pending) = part(part::INTERRUPT, 1)?;
         let config = part(part::CONFIG, 1).ok().map(|(_, config)| config);
         let common = common.base.cast::<Common>();
-        let news = News { changed: AtomicBool::new(false), link: AtomicPtr::new(null_mut()) };
+        let news = News {
+            changed: AtomicBool::new(false),
+            link: AtomicPtr::new(null_mut()),
+            was_up: AtomicBool::new(true),
+        };
         let news = Box::leak(Box::new(news));
+        let message = by_message.then(|| bus.send_messages(device, &bars)).flatten();
         Ok(Self {
             kind,
             // SAFETY: the bus gave the device these addresses and nobody else; they hold as many registers, aligned as the
@@ -200,8 +225,14 @@ impl PciTransport {
             notify,
             stride,
             doorbells: [None; QUEUES],
-            interrupt: PciInterrupt { pending: pending.base, common, news },
+            interrupt: PciInterrupt { pending: pending.base, common, news, by_message: message.is_some() },
+            message,
         })
+    }
+
+    /// The place of the message that it interrupts by; `None` if it does so by its pin.
+    pub fn message(&self) -> Option<MessageEntry> {
+        self.message
     }
 
     /// Where the chosen queue is told of new entries.
@@ -236,6 +267,10 @@ impl Transport for PciTransport {
         let status = || self.config?.part(NET_STATUS_OFFSET as u32, 1, 1);
         let status = features.contains(Features::NET_STATUS).then(status).flatten();
         self.interrupt.news.link.store(status.map_or(null_mut(), NonNull::as_ptr), Ordering::Relaxed);
+        if self.message.is_some() {
+            // A device that has no message for that is asked now and then, as all are.
+            self.common.as_mut_ptr().msix_config().write(VECTOR);
+        }
     }
 
     fn status(&self) -> Status {
@@ -246,10 +281,16 @@ impl Transport for PciTransport {
         self.common.as_mut_ptr().status().write(status.bits() as u8);
     }
 
-    // A queue that cannot be told of new entries is none.
+    // A queue that cannot be told of new entries is none, nor is one that cannot tell of what it has done.
     fn queue_max(&mut self, index: u16) -> u32 {
         let common = self.common.as_mut_ptr();
         common.queue_sel().write(index);
+        if self.message.is_some() {
+            common.queue_msix_vector().write(VECTOR);
+            if common.queue_msix_vector().read() != VECTOR {
+                return 0;
+            }
+        }
         let free = common.queue_enable().read() == 0;
         let max = u32::from(common.queue_size().read());
         if free && usize::from(index) < QUEUES && self.doorbell().is_some() { max } else { 0 }

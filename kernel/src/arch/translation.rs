@@ -98,12 +98,14 @@ fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: &[Bank])
         tables.map(range(piece.region), MemoryType::Data)?;
     }
     match machine.controller {
-        Some(
-            Controller::GicV3 { distributor, redistributors: other }
-            | Controller::GicV2 { distributor, interface: other },
-        ) => {
+        Some(Controller::GicV3 { distributor, redistributors }) => {
             tables.map(range(distributor), MemoryType::Device)?;
-            tables.map(range(other), MemoryType::Device)?;
+            tables.map(range(redistributors), MemoryType::Device)?;
+        }
+        Some(Controller::GicV2 { distributor, interface, frame }) => {
+            for region in [distributor, interface].into_iter().chain(frame) {
+                tables.map(range(region), MemoryType::Device)?;
+            }
         }
         Some(Controller::Plic { registers } | Controller::Aplic { registers, .. }) => {
             tables.map(range(registers), MemoryType::Device)?;

@@ -4,14 +4,17 @@
 //! behind one of two transports, of which only telling the card of new entries looks which; GEMs and 82574s are others.
 
 use super::devices::registers;
+use super::interrupts::add_sender;
 use crate::arch;
 use crate::devicetree::pci::{BUS_BYTES, PciHost};
 use crate::devicetree::{Interrupt, Machine, Slot, SlotKind};
+use alloc::boxed::Box;
 use core::fmt;
 use drivers::e1000e::{self, E1000e, E1000eError};
 use drivers::gem::{self, Gem, GemError};
+use drivers::irq::{IrqError, Message, Sender};
 use drivers::nic::Hal;
-use drivers::pci::{DEVICES, Ecam, PciBus, Window};
+use drivers::pci::{DEVICES, Ecam, MessageEntry, PciBus, Window};
 use drivers::registers::Mmio;
 use drivers::virtio::{Transport as _, VirtioError, mmio, pci};
 use drivers::{Either, VirtioNet};
@@ -39,6 +42,8 @@ pub(crate) enum CardError {
     E1000e(E1000eError),
     /// The tree says nothing of where its interrupts go.
     Deaf,
+    /// The controller does not take its messages.
+    Refused(IrqError),
 }
 
 impl fmt::Display for CardError {
@@ -47,6 +52,9 @@ impl fmt::Display for CardError {
             Self::Virtio(error) => error.fmt(f),
             Self::Gem(error) => error.fmt(f),
             Self::E1000e(error) => error.fmt(f),
+            Self::Refused(error) => {
+                write!(f, "the interrupt controller takes no message of it: {}", error.words())
+            }
             Self::Deaf => f.write_str("the device tree does not say where its interrupts go"),
         }
     }
@@ -59,6 +67,17 @@ type Tried<H> = Result<Card<H>, CardError>;
 pub(crate) struct Found<H> {
     pub(crate) card: Card<H>,
     pub(crate) interrupt: Interrupt,
+    /// How that comes: by a `wire` of its own, `intx`, a pin of the bus, or `msi-x`, a message.
+    pub(crate) way: &'static str,
+}
+
+/// The place of a card's message.
+struct Place(MessageEntry);
+
+impl Sender for Place {
+    fn aim(&self, message: Option<Message>) {
+        self.0.set(message.map(|message| (message.address, message.data)));
+    }
 }
 
 /// The bus behind the host bridge, and what is still to be looked at of it.
@@ -82,12 +101,11 @@ impl Cards {
 
     /// The next one.
     pub(crate) fn next<H: Hal>(&mut self) -> Option<Result<Found<H>, CardError>> {
-        let found = |slot: &Slot| Some((in_slot(slot)?, Some(slot.interrupt)));
-        let (card, interrupt) = match self.slots.find_map(found) {
-            Some(found) => found,
-            None => self.behind.as_mut()?.next()?,
+        let found = |slot: &Slot| {
+            let interrupt = slot.interrupt;
+            Some(in_slot(slot)?.map(|card| Found { card, interrupt, way: "wire" }))
         };
-        Some(card.and_then(|card| Ok(Found { card, interrupt: interrupt.ok_or(CardError::Deaf)? })))
+        self.slots.find_map(found).or_else(|| self.behind.as_mut()?.next())
     }
 }
 
@@ -130,19 +148,42 @@ impl Behind {
         Some(Self { bus: PciBus::new(space, window), host, devices: 0..DEVICES })
     }
 
-    /// The next network card, and where its interrupt goes.
-    fn next<H: Hal>(&mut self) -> Option<(Tried<H>, Option<Interrupt>)> {
+    /// The next network card.
+    fn next<H: Hal>(&mut self) -> Option<Result<Found<H>, CardError>> {
         let Self { bus, host, devices } = self;
         let is_card = |id| pci::is_network_card(id) || e1000e::is_e1000e(id);
         let device = devices.find(|&device| bus.id(device).is_some_and(is_card))?;
-        let interrupt = bus.pin(device).and_then(|pin| host.interrupts.find(device, pin));
+        let pin = bus.pin(device).and_then(|pin| host.interrupts.find(device, pin));
         let card = if bus.id(device).is_some_and(e1000e::is_e1000e) {
-            let card = e1000e::find(bus, device).and_then(E1000e::new);
-            card.map(|card| Either::Second(Either::Second(card))).map_err(CardError::E1000e)
+            intel(bus, device, host.messages)
         } else {
-            let transport = pci::PciTransport::new(bus, device).map_err(CardError::Virtio);
-            transport.and_then(|transport| virtio(Either::Second(transport)))
+            virtio_behind(bus, device, host.messages)
         };
-        Some((card, interrupt))
+        Some(card.and_then(|(card, message)| {
+            let (interrupt, way) = match message {
+                Some(entry) => {
+                    let sender = Box::leak(Box::new(Place(entry)));
+                    (add_sender(sender).map_err(CardError::Refused)?, "msi-x")
+                }
+                None => (pin.ok_or(CardError::Deaf)?, "intx"),
+            };
+            Ok(Found { card, interrupt, way })
+        }))
     }
+}
+
+/// A card behind PCI, and the place of its message, if it is to interrupt by one and can.
+type Placed<H> = Result<(Card<H>, Option<MessageEntry>), CardError>;
+
+fn intel<H: Hal>(bus: &mut PciBus<Ecam>, device: u8, by_message: bool) -> Placed<H> {
+    let (registers, message) = e1000e::find(bus, device, by_message).map_err(CardError::E1000e)?;
+    let card = E1000e::new(registers).map_err(CardError::E1000e)?;
+    let card = if message.is_some() { card.by_message() } else { card };
+    Ok((Either::Second(Either::Second(card)), message))
+}
+
+fn virtio_behind<H: Hal>(bus: &mut PciBus<Ecam>, device: u8, by_message: bool) -> Placed<H> {
+    let transport = pci::PciTransport::new(bus, device, by_message).map_err(CardError::Virtio)?;
+    let message = transport.message();
+    Ok((virtio(Either::Second(transport))?, message))
 }

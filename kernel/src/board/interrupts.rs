@@ -6,6 +6,8 @@ use super::ADAPTERS;
 use crate::arch;
 use crate::devicetree::{Interrupt, Machine};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+#[cfg(target_os = "none")]
+use drivers::irq::Sender;
 use drivers::irq::{Accept, CALL, Controller, Delivery, IrqError};
 use heapless::Vec;
 use spin::Once;
@@ -61,6 +63,13 @@ pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'s
     Ok(())
 }
 
+/// Takes a device that sends messages. Its interrupt goes nowhere yet.
+#[cfg(target_os = "none")]
+pub(super) fn add_sender(sender: &'static dyn Sender) -> Result<Interrupt, IrqError> {
+    let controller = CONTROLLER.get().ok_or(IrqError::NoHart)?;
+    Ok(Interrupt { number: controller.add_sender(sender)?, edge: true })
+}
+
 fn configure(interrupt: Interrupt, urgent: bool) -> Result<(), &'static str> {
     let controller = CONTROLLER.get().ok_or("the controller is not started")?;
     controller.configure(interrupt.number, Delivery { edge: interrupt.edge, urgent }).map_err(IrqError::words)
@@ -83,10 +92,10 @@ pub(crate) fn take_line(interrupt: Interrupt) -> Result<(), &'static str> {
 }
 
 fn route(interrupts: &[u32], place: &AtomicUsize, hart: Option<usize>) {
-    let Some(controller) = CONTROLLER.get() else { return };
+    let Some((controller, here)) = here() else { return };
     let from = place.swap(hart.unwrap_or(NOBODY), Ordering::Relaxed);
     // `configure` has shown that they are there, and `start_hart` the harts.
-    let _ = controller.route(interrupts, name(from), hart.and_then(name));
+    let _ = controller.route(here, interrupts, name(from), hart.and_then(name));
 }
 
 /// Routes the adapters' interrupts to `hart`, or to none.

@@ -39,6 +39,8 @@ impl fmt::Display for CardError {
 pub(crate) struct Found<H> {
     pub(crate) card: Card<H>,
     pub(crate) interrupt: Interrupt,
+    /// How that comes.
+    pub(crate) way: &'static str,
 }
 
 /// The process' network cards.
@@ -63,5 +65,5 @@ fn find<H: Hal>(word: &str) -> Result<Found<H>, CardError> {
     let mtu = mtu.parse().map_err(|_| CardError::Word)?;
     let card = linux::Card::connect(path, mtu).map_err(CardError::Card)?;
     let number = arch::events().and_then(|events| events.attach(card.line())).ok_or(CardError::Deaf)?;
-    Ok(Found { card, interrupt: Interrupt { number, edge: false } })
+    Ok(Found { card, interrupt: Interrupt { number, edge: false }, way: "stream" })
 }

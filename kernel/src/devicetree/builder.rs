@@ -71,6 +71,8 @@ pub(super) struct Builder {
     /// The node of harts' files of interrupts, and what it says.
     imsic: Option<FdtNode<'static>>,
     files: Option<Files>,
+    /// Frames that take messages for a GIC, by phandle.
+    frames: Vec<(u32, Region), MAX_FRAMES>,
     /// Pairs of phandle and interrupt, one for each of a controller's parts for harts, where it has such.
     contexts: &'static [[u8; 8]],
     timer_interrupt: Option<u32>,
@@ -81,6 +83,9 @@ pub(super) struct Builder {
     finisher: Option<Region>,
     problem: Option<TreeError>,
 }
+
+/// Most frames of a GIC that are looked at.
+const MAX_FRAMES: usize = 4;
 
 const CONTROLLERS: [&str; 5] =
     ["arm,gic-v3", "arm,gic-400", "arm,cortex-a15-gic", "riscv,plic0", "sifive,plic-1.0.0"];
@@ -138,6 +143,7 @@ impl Builder {
             controller: None,
             imsic,
             files: None,
+            frames: Vec::new(),
             contexts: imsic.map_or(&[], |imsic| aia::pairs(&imsic)),
             timer_interrupt: None,
             counter_hz: None,
@@ -250,7 +256,12 @@ impl Builder {
                 let [distributor, interface, ..] = at.regions()?[..] else {
                     return Err(at.error("a GIC without distributor or interfaces"));
                 };
-                self.controller = Some(Controller::GicV2 { distributor, interface });
+                self.controller = Some(Controller::GicV2 { distributor, interface, frame: None });
+            }
+            "arm,gic-v2m-frame" => {
+                let frame = cell(&at.node, "phandle").map(|phandle| Ok((phandle, at.registers()?)));
+                // One that there is no room for takes no messages.
+                let _ = frame.transpose()?.map(|frame| self.frames.push(frame));
             }
             "riscv,plic0" | "sifive,plic-1.0.0" if self.controller.is_none() => {
                 self.controller = Some(Controller::Plic { registers: at.registers()? });
@@ -329,6 +340,7 @@ impl Builder {
         if let Some((Controller::Aplic { registers, sources }, files)) = self.controller.zip(self.files) {
             self.controller = Some(Controller::Imsic { registers, sources, files });
         }
+        self.find_messages();
         let (harts, map_problem) = self.harts();
         let booted = harts.iter().position(|hart| hart.id == self.booted);
         if booted.is_none() {
@@ -381,6 +393,23 @@ impl Builder {
             bootargs: chosen.and_then(|chosen| text(&chosen, "bootargs")).unwrap_or(""),
             problem: self.problem,
         }
+    }
+
+    /// Looks whether messages of what is behind PCI are for the controller.
+    fn find_messages(&mut self) {
+        let Some(host) = &mut self.pci else { return };
+        let Some(to) = host.messages_to else { return };
+        host.messages = match &mut self.controller {
+            Some(Controller::Imsic { .. }) => {
+                self.imsic.and_then(|imsic| cell(&imsic, "phandle")) == Some(to)
+            }
+            Some(Controller::GicV2 { frame, .. }) => {
+                *frame =
+                    self.frames.iter().find(|(phandle, _)| *phandle == to).map(|(_, registers)| *registers);
+                frame.is_some()
+            }
+            _ => false,
+        };
     }
 
     /// The harts by their places.

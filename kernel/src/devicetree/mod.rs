@@ -100,6 +100,8 @@ pub enum Controller {
         distributor: Region,
         /// Registers of the harts' interfaces.
         interface: Region,
+        /// Those that take messages of devices behind PCI, if there are such.
+        frame: Option<Region>,
     },
     /// A PLIC.
     Plic {

@@ -27,6 +27,10 @@ pub struct PciHost {
     pub on_bus: u32,
     /// Where interrupts go.
     pub interrupts: InterruptMap,
+    /// What messages of the devices of the first bus are for, by its phandle.
+    pub(super) messages_to: Option<u32>,
+    /// Whether that is the interrupt controller.
+    pub messages: bool,
 }
 
 /// Where interrupts of devices on the bus go.
@@ -57,8 +61,24 @@ impl PciHost {
             _ => [u32::MAX; 2],
         };
         let interrupts = InterruptMap { mask, entries: cells("interrupt-map"), parent };
-        Ok(Some(Self { configuration, window, on_bus, interrupts }))
+        let messages_to = messages_to(at);
+        Ok(Some(Self { configuration, window, on_bus, interrupts, messages_to, messages: false }))
     }
+}
+
+/// What messages of all devices of the first bus are for, by its phandle: that of all, or by a map of ranges of devices (first, phandle,
+/// what the first is called there, how many).
+fn messages_to(at: &At<'_>) -> Option<u32> {
+    const FUNCTIONS: u32 = 1 << 8;
+    let map = value(&at.node, "msi-map").unwrap_or_default().as_chunks::<4>().0;
+    let mapped = map.chunks_exact(4).find_map(|range| match range {
+        &[first, phandle, _, count] => {
+            let [first, phandle, count] = [first, phandle, count].map(u32::from_be_bytes);
+            (first == 0 && count >= FUNCTIONS).then_some(phandle)
+        }
+        _ => None,
+    });
+    mapped.or_else(|| cell(&at.node, "msi-parent"))
 }
 
 /// The first memory of 32 bits that is behind the bridge: where harts see it, and what devices call it.

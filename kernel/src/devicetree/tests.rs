@@ -1,6 +1,6 @@
-//! The trees of eight boards, one board that no one has, and damaged ones.
+//! The trees of nine boards, one board that no one has, and damaged ones.
 //!
-//! `aarch64-virt`, `aarch64-virt-secure`, `aarch64-versal`, `riscv64-virt`, `riscv64-virt-aia`, `riscv64-virt-aplic` and
+//! `aarch64-virt`, `aarch64-virt-secure`, `aarch64-virt-gicv2`, `aarch64-versal`, `riscv64-virt`, `riscv64-virt-aia`, `riscv64-virt-aplic` and
 //! `riscv64-sifive_u` are QEMU 7.2's (`dumpdtb`), packed by `dtc`; of two APLICs `riscv64-virt-aia` has kept one. So are the
 //! two `-gaps`, in which some harts are disabled. `aarch64-zcu102` is ours, as its `.dts`.
 
@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 const VIRT: &[u8] = include_bytes!("cpu_map/trees/aarch64-1x1x4x2.dtb");
 const SECURE: &[u8] = include_bytes!("trees/aarch64-virt-secure.dtb");
+const GICV2: &[u8] = include_bytes!("trees/aarch64-virt-gicv2.dtb");
 const VERSAL: &[u8] = include_bytes!("trees/aarch64-versal.dtb");
 const RISCV: &[u8] = include_bytes!("trees/riscv64-virt.dtb");
 const SIFIVE_U: &[u8] = include_bytes!("trees/riscv64-sifive_u.dtb");
@@ -17,7 +18,8 @@ const APLIC: &[u8] = include_bytes!("trees/riscv64-virt-aplic.dtb");
 const ZCU102: &[u8] = include_bytes!("trees/aarch64-zcu102.dtb");
 const GAPS: [&[u8]; 2] = [include_bytes!("trees/aarch64-gaps.dtb"), include_bytes!("trees/riscv64-gaps.dtb")];
 const ODD: &[u8] = include_bytes!("trees/odd.dtb");
-const ALL: [&[u8]; 11] = [VIRT, SECURE, VERSAL, RISCV, AIA, APLIC, SIFIVE_U, ZCU102, GAPS[0], GAPS[1], ODD];
+const ALL: [&[u8]; 12] =
+    [VIRT, SECURE, GICV2, VERSAL, RISCV, AIA, APLIC, SIFIVE_U, ZCU102, GAPS[0], GAPS[1], ODD];
 
 fn read(tree: &'static [u8], image: usize, booted: u64) -> Machine {
     Machine::read(sound::open(tree).unwrap(), image, booted)
@@ -115,6 +117,27 @@ fn b5_a_host_bridge_of_pci_is_what_the_trees_say() {
     let elsewhere = read(patched(RISCV, &line, &cells([0, 0, 0, 1, 8, 32])), 0x8020_0000, 3).pci.unwrap();
     assert_eq!(elsewhere.interrupts.find(0, 1), None);
     assert!(elsewhere.interrupts.find(0, 2).is_some());
+}
+
+#[test]
+fn b5_messages_of_what_is_behind_pci_are_known_to_be_the_controllers() {
+    let messages = |tree| read(tree, 0x8020_0000, 0).pci.unwrap().messages;
+    // To a GICv3's ITS, which is not driven; to the frame of a GICv2; to harts' files; a PLIC, and an APLIC alone, take none.
+    assert_eq!([VIRT, GICV2, AIA, RISCV, APLIC].map(messages), [false, true, true, false, false]);
+    let frame = |tree| match read(tree, 0x4020_0000, 0).controller {
+        Some(Controller::GicV2 { frame, .. }) => frame,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(frame(GICV2), Some(region(0x0802_0000, 0x1000)));
+    // To somebody else; of some devices only; not from the first on.
+    for map in [[0, 0x8003, 0, 0x10000], [0, 0x8004, 0, 0x40], [8, 0x8004, 0, 0x10000]] {
+        let tree = patched(GICV2, &cells([0, 0x8004, 0, 0x10000]), &cells(map));
+        assert!(!messages(tree) && frame(tree).is_none(), "{map:x?}");
+    }
+    let none = patched(GICV2, b"arm,gic-v2m-frame", b"arm,gic-v9m-frame");
+    assert!(!messages(none) && frame(none).is_none());
+    let elsewhere = patched(AIA, b"msi-parent\0", b"msi-orphan\0");
+    assert!(read(elsewhere, 0x8020_0000, 0).pci.is_none_or(|pci| !pci.messages));
 }
 
 #[test]
@@ -227,7 +250,9 @@ fn n3_the_machine_is_what_versal_says() {
 fn n3_the_machine_is_what_zcu102_says() {
     let machine = read(ZCU102, 0x20_0000, 3);
     assert_eq!(machine.problem, None);
-    let Some(Controller::GicV2 { distributor, interface }) = machine.controller else { panic!() };
+    let Some(Controller::GicV2 { distributor, interface, frame: None }) = machine.controller else {
+        panic!()
+    };
     assert_eq!((distributor.start, interface.start), (0xf901_0000, 0xf902_0000));
     let uart = machine.uart.unwrap();
     assert_eq!((uart.kind, uart.registers), (UartKind::Cadence, region(0xff00_0000, 0x1000)));

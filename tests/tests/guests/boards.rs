@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use tests::{count_lines, expect_clean, expect_report, on_both_architectures};
+use tests::{count_lines, expect_clean, expect_report, on_both_architectures, processor_time};
 use xtask::conform;
 use xtask::firmware::{self, ONE_IMAGE, Request};
 use xtask::image::flat;
@@ -164,16 +164,28 @@ fn b7_harts_with_files_of_interrupts_conform() {
     conforms(Board::VirtAia, Arch::Riscv64);
 }
 
-/// An APLIC that interrupts harts itself, and cards behind PCI whose pins end at IMSICs.
+/// How the torus' card of each node interrupts, as its `up` status says.
+fn expect_interrupts_by(outcome: &Outcome, way: &str) {
+    for node in &outcome.nodes {
+        let up = node.statuses.iter().find(|status| status.word == "up").expect("an up status");
+        assert_eq!(up.get("interrupts"), Some(way), "{}", outcome.explain());
+    }
+}
+
+/// An APLIC that interrupts harts itself, where cards behind PCI have pins, and IMSICs, to which they send messages.
 #[test]
 fn b1_the_same_image_drives_the_aplic_that_the_tree_names() {
-    for (board, aia) in
-        [(Board::Virt, "aia=aplic"), (Board::VirtPci, "aia=aplic"), (Board::VirtPci, "aia=aplic-imsic")]
-    {
+    for (board, aia, way) in [
+        (Board::Virt, "aia=aplic", "wire"),
+        (Board::VirtPci, "aia=aplic", "intx"),
+        (Board::VirtPci, "aia=aplic-imsic", "msi-x"),
+        (Board::VirtE1000e, "aia=aplic-imsic", "msi-x"),
+    ] {
         for job in ["wake", "mpi-suite"] {
             let run = Run::new(job).board(board).arch(Arch::Riscv64).torus("2").harts(3);
             let outcome = run.qemu_option("-machine").qemu_option(aia).timeout(2 * DEADLINE).run().unwrap();
             expect_clean(&outcome);
+            expect_interrupts_by(&outcome, way);
             for node in &outcome.nodes {
                 let up = node.statuses.iter().find(|status| status.word == "up").expect("an up status");
                 assert_eq!(up.number("answers"), Some(1), "{}", outcome.explain());
@@ -183,6 +195,51 @@ fn b1_the_same_image_drives_the_aplic_that_the_tree_names() {
         let run = Run::new("alive").board(board).arch(Arch::Riscv64).torus("2").harts(3);
         let run = run.args(["--seconds", "4", "--all"]).silence(Duration::from_secs(2)).timeout(DEADLINE);
         expect_clean(&run.qemu_option("-machine").qemu_option(aia).run().unwrap());
+    }
+}
+
+/// Nodes whose cards interrupt by messages: what went to one of several harts that sleep is not lost when another takes its place,
+/// harts do not wake each other for nothing, and a link that goes down is told so too. Nothing else runs `idle` for so many seconds.
+fn messages(board: Board, arch: Arch, machine: &str, seconds: &str) {
+    let run = |job: &str| Run::new(job).board(board).arch(arch).torus("2x2").harts(4).timeout(3 * DEADLINE);
+    let run = |job: &str| run(job).qemu_option("-machine").qemu_option(machine);
+    let outcome = run("mpi-suite").run().unwrap();
+    expect_clean(&outcome);
+    expect_interrupts_by(&outcome, "msi-x");
+    run("halo3d").mode(Mode::Vn).faults("drop=1%,reorder=5%,seed=4").run().unwrap().expect_success();
+    let (outcome, least) = processor_time(run("idle").torus("2"), &["--seconds", seconds], 0..2);
+    expect_clean(&outcome);
+    assert!(least <= 20, "two nodes that wait for two seconds take {least} hundredths at least");
+    let unplugged = run("idle").torus("2").args(["--seconds", "8"]).unplug("node=1@500ms+3s").run().unwrap();
+    expect_clean(&unplugged);
+    assert_eq!(unplugged.nodes[1].links_lost(), 1, "{}", unplugged.explain());
+}
+
+#[test]
+fn b5_cards_behind_pci_send_messages_to_harts_files() {
+    messages(Board::VirtPci, Arch::Riscv64, "aia=aplic-imsic", "18");
+}
+
+#[test]
+fn b5_cards_of_intels_send_messages_to_harts_files() {
+    messages(Board::VirtE1000e, Arch::Riscv64, "aia=aplic-imsic", "19");
+}
+
+#[test]
+fn b5_cards_behind_pci_send_messages_to_the_frame_of_a_gicv2() {
+    messages(Board::VirtPci, Arch::Aarch64, "gic-version=2", "23");
+}
+
+#[test]
+fn b5_cards_of_intels_send_messages_to_the_frame_of_a_gicv2() {
+    messages(Board::VirtE1000e, Arch::Aarch64, "gic-version=2", "24");
+}
+
+#[test]
+fn b5_cards_behind_pci_interrupt_by_pins_where_nothing_takes_messages() {
+    for arch in Arch::ALL {
+        let run = Run::new("wake").board(Board::VirtPci).arch(arch).torus("2").timeout(2 * DEADLINE);
+        expect_interrupts_by(&run.run().unwrap(), "intx");
     }
 }
 

@@ -43,7 +43,7 @@ impl Registers {
 }
 
 fn open(bus: &mut PciBus<FakeSpace>) -> Result<(PciTransport, Registers), VirtioError> {
-    let transport = PciTransport::new(bus, 0)?;
+    let transport = PciTransport::new(bus, 0, true)?;
     let base = transport.common.as_ptr().as_raw_ptr().cast::<u8>();
     Ok((transport, Registers(base.as_ptr())))
 }
@@ -136,8 +136,47 @@ fn r5_a_device_over_pci_that_lacks_a_part_is_refused() {
         assert_eq!(refused(&parts), VirtioError::NoPart(kind));
     }
     let other = FakeDevice::new(0x8086, 0x10d3);
-    let transport = PciTransport::new(&mut bus(std::vec![other.with_bar(0, 0x1000, 0)], 1 << 16), 0);
+    let transport = PciTransport::new(&mut bus(std::vec![other.with_bar(0, 0x1000, 0)], 1 << 16), 0, true);
     assert!(matches!(transport, Err(VirtioError::NoPart(1))));
     assert!(is_network_card((VENDOR, TRANSITIONAL_NETWORK)) && is_network_card((VENDOR, MODERN + 1)));
     assert!(!is_network_card((VENDOR, MODERN + 2)) && !is_network_card((0x8086, MODERN + 1)));
+}
+
+/// The same device with two places for messages in the BAR of its parts, which hold them from `table` on.
+fn with_messages(table: u32) -> FakeDevice {
+    let mut device = device(&PARTS);
+    device.set_byte(0x34, 0xa0);
+    (device.words[40], device.words[41]) = (1 << 16 | 0x4011, table | 4);
+    device.mask[40] = 3 << 30;
+    device
+}
+
+#[test]
+fn b5_a_device_over_pci_that_may_sends_one_message_for_its_queues_and_its_changes() {
+    let mut bus = bus(std::vec![with_messages(0x3800)], 1 << 16);
+    let (mut transport, registers) = open(&mut bus).unwrap();
+    assert!(transport.message().is_some());
+    // As after a reset: none of them has a message.
+    registers.write(16, [0xff; 2]);
+    registers.write(26, [0xff; 2]);
+    registers.write(24, 256u16.to_le_bytes());
+    transport.accept(Features::VERSION_1 | Features::NET_STATUS);
+    assert_eq!((transport.queue_max(0), registers.read(16), registers.read(26)), (256, [0; 2], [0; 2]));
+    let interrupt = transport.interrupt();
+    let serve = |status: u8, link: u8| {
+        // What is pending says nothing, and is not asked for.
+        registers.write(0x1000, [3]);
+        registers.write(20, [status]);
+        registers.write(0x2000 + 6, [link]);
+        interrupt.acknowledge();
+        interrupt.serve()
+    };
+    let told =
+        [(15, 1), (15, 0), (15, 0), (15, 1), (15, 1), (15 | 64, 1)].map(|(status, link)| serve(status, link));
+    use Told::{Broken, Changed, Frames};
+    assert_eq!(told, [Frames, Changed, Frames, Changed, Frames, Broken]);
+    // By its pin, if its table is not among its registers, or if nobody wants messages.
+    let mut others = crate::pci::tests::bus(std::vec![with_messages(0x4000), with_messages(0x3800)], 1 << 16);
+    assert!(PciTransport::new(&mut others, 0, true).unwrap().message().is_none());
+    assert!(PciTransport::new(&mut others, 1, false).unwrap().message().is_none());
 }

@@ -7,6 +7,7 @@ use arm_gic::IntId;
 use arm_gic::gicv3::{GicCpuInterface, InterruptGroup, SgiTarget, SgiTargetGroup};
 use core::arch::asm;
 use core::ptr::{self, NonNull};
+use drivers::irq::gicv2m::MessageFrame;
 use drivers::irq::gicv3::Interface;
 use drivers::irq::{CALL, Controller, gicv2, gicv3};
 
@@ -29,13 +30,21 @@ pub(crate) fn controller(found: Found) -> Result<&'static dyn Controller, &'stat
             // SAFETY: the tree says so, and translation maps them as device memory. Called once.
             Ok(Box::leak(Box::new(unsafe { gicv3::Gicv3::new(distributor, first, frames, SystemRegisters) })))
         }
-        Found::GicV2 { distributor, interface } => {
+        Found::GicV2 { distributor, interface, frame } => {
             if distributor.bytes < GICV2_BYTES[0] || interface.bytes < GICV2_BYTES[1] {
                 return Err("its registers are fewer than a GICv2's");
             }
             let (distributor, interface) = registers(distributor).zip(registers(interface)).ok_or(none)?;
             // SAFETY: as above.
-            Ok(Box::leak(Box::new(unsafe { gicv2::Gicv2::new(distributor, interface) })))
+            let gic = unsafe { gicv2::Gicv2::new(distributor, interface) };
+            let frame = frame.and_then(|frame| {
+                // SAFETY: as above.
+                Some(unsafe { MessageFrame::new(registers(frame)?, frame.bytes) })
+            });
+            Ok(Box::leak(Box::new(match frame {
+                Some(frame) => gic.with_frame(frame),
+                None => gic,
+            })))
         }
         Found::Plic { .. } | Found::Aplic { .. } | Found::Imsic { .. } | Found::Events => {
             Err("it is neither GICv3 nor GICv2")

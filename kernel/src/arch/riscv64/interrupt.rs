@@ -63,6 +63,16 @@ impl imsic::File for OwnFile {
         super::io_barrier();
     }
 
+    fn is_pending(&self, identity: usize) -> bool {
+        const PENDING: usize = 0x80;
+        let bits: u64;
+        // SAFETY: reads sireg, which siselect has be the pending bits of 64 identities; interrupts that are taken use neither.
+        unsafe {
+            asm!("csrw 0x150, {}", "csrr {}, 0x151", in(reg) PENDING + identity / 64 * 2, lateout(reg) bits, options(nostack, preserves_flags))
+        }
+        bits >> (identity % 64) & 1 != 0
+    }
+
     fn claim(&self) -> u32 {
         let top: u64;
         // SAFETY: reads stopei, and with the write takes what it said.
