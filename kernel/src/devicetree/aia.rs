@@ -1,4 +1,5 @@
-//! Controllers of RISC-V's Advanced Interrupt Architecture, as the tree describes them: those for supervisors, of each kind one.
+//! Controllers of RISC-V's Advanced Interrupt Architecture, as the tree describes them. A tree may have several of a kind, for machines,
+//! for supervisors, or for harts that are not ours; of each kind one is ours, that which interrupts all our harts as supervisors.
 
 use super::at::{At, MOST_REGIONS, cell, value};
 use super::{Controller, TreeError};
@@ -38,21 +39,34 @@ pub(super) fn pair(&[a, b, c, d, e, f, g, h]: &[u8; 8]) -> (u32, u32) {
     (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
 }
 
-/// Whether it interrupts supervisors.
-fn for_supervisors(node: &FdtNode<'static>) -> bool {
-    pairs(node).first().is_some_and(|first| pair(first).1 == SUPERVISOR_EXTERNAL)
+/// Whose controllers are looked for.
+#[derive(Clone, Copy)]
+pub(super) enum Whose<'h> {
+    /// Those of all these harts, which are named by the phandles of their own controllers.
+    All(&'h [u32]),
+    /// Those of any harts: there are none for all of ours, and what is missing is to be told of the first that there is.
+    Anybody,
+}
+
+/// Whether it interrupts them as supervisors.
+fn interrupts(node: &FdtNode<'static>, whose: Whose<'_>) -> bool {
+    let has = |wanted: (u32, u32)| pairs(node).iter().any(|bytes| pair(bytes) == wanted);
+    match whose {
+        Whose::All(harts) => !harts.is_empty() && harts.iter().all(|&hart| has((hart, SUPERVISOR_EXTERNAL))),
+        Whose::Anybody => pairs(node).first().is_some_and(|first| pair(first).1 == SUPERVISOR_EXTERNAL),
+    }
 }
 
 /// Whether these are the harts' files for supervisors.
-pub(super) fn is_imsic(node: &FdtNode<'static>) -> bool {
-    node.is_compatible("riscv,imsics") && for_supervisors(node)
+pub(super) fn is_imsic(node: &FdtNode<'static>, whose: Whose<'_>) -> bool {
+    node.is_compatible("riscv,imsics") && interrupts(node, whose)
 }
 
 /// Whether it is the domain for supervisors, which gives interrupts to harts or sends them to `imsic`.
-pub(super) fn is_aplic(node: &FdtNode<'static>, imsic: Option<FdtNode<'static>>) -> bool {
+pub(super) fn is_aplic(node: &FdtNode<'static>, imsic: Option<FdtNode<'static>>, whose: Whose<'_>) -> bool {
     let sends_to = cell(node, "msi-parent");
     let sends = sends_to.is_some() && sends_to == imsic.and_then(|imsic| cell(&imsic, "phandle"));
-    node.is_compatible("riscv,aplic") && (sends || for_supervisors(node))
+    node.is_compatible("riscv,aplic") && (sends || interrupts(node, whose))
 }
 
 /// What a domain's node says of it.

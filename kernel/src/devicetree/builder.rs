@@ -1,6 +1,6 @@
 //! Reads the nodes that matter and puts the machine together.
 
-use super::aia::{self, Files};
+use super::aia::{self, Files, Whose};
 use super::at::{At, Parent, cell, is_available, rate, text, value};
 use super::cpu_map::{self, CpuMapError};
 use super::pci::PciHost;
@@ -68,6 +68,7 @@ pub(super) struct Builder {
     monitors: Vec<u64, MAX_MONITORS>,
     uart: Option<Uart>,
     controller: Option<Controller>,
+    controller_node: Option<FdtNode<'static>>,
     /// The node of harts' files of interrupts, and what it says.
     imsic: Option<FdtNode<'static>>,
     files: Option<Files>,
@@ -116,12 +117,39 @@ fn stdout(tree: Fdt<'static>) -> Option<FdtNode<'static>> {
     tree.find_node(path)
 }
 
+/// Whether the two are one node: no other has its name where this has.
+fn is_same(node: &FdtNode<'static>, other: Option<FdtNode<'static>>) -> bool {
+    other.is_some_and(|other| other.name().as_ptr() == node.name().as_ptr())
+}
+
+/// The nodes of the harts' files of interrupts and of the controller.
+fn controllers(tree: Fdt<'static>) -> (Option<FdtNode<'static>>, Option<FdtNode<'static>>) {
+    let mut harts: Vec<u32, HARTS> = Vec::new();
+    walk(&At { node: tree.root(), outer: None }, &mut |At { node, .. }| {
+        let is_ours = text(node, "device_type") == Some("cpu") && !is_monitor(node);
+        let own = is_ours.then(|| own_controller(node)).flatten();
+        // More than there is room for are refused later.
+        own.is_none_or(|own| harts.push(own).is_ok())
+    });
+    let any_of = |whose: Whose<'_>| {
+        let imsic = find(tree, |node| aia::is_imsic(node, whose));
+        let controller = find(tree, |node| {
+            CONTROLLERS.iter().any(|name| node.is_compatible(name)) || aia::is_aplic(node, imsic, whose)
+        });
+        controller.map(|controller| (imsic, controller))
+    };
+    let found = any_of(Whose::All(&harts)).or_else(|| any_of(Whose::Anybody));
+    (found.and_then(|(imsic, _)| imsic), found.map(|(_, controller)| controller))
+}
+
+/// What a hart's own controller of interrupts is called.
+fn own_controller(cpu: &FdtNode<'static>) -> Option<u32> {
+    cpu.children().find_map(|child| cell(&child, "phandle"))
+}
+
 impl Builder {
     pub(super) fn new(tree: Fdt<'static>, image: usize, booted: u64) -> Self {
-        let imsic = find(tree, aia::is_imsic);
-        let controller = find(tree, |node| {
-            CONTROLLERS.iter().any(|name| node.is_compatible(name)) || aia::is_aplic(node, imsic)
-        });
+        let (imsic, controller) = controllers(tree);
         let cells = controller.and_then(|node| cell(&node, "#interrupt-cells"));
         let address_cells = controller.and_then(|node| cell(&node, "#address-cells"));
         Self {
@@ -141,6 +169,7 @@ impl Builder {
             monitors: Vec::new(),
             uart: None,
             controller: None,
+            controller_node: controller,
             imsic,
             files: None,
             frames: Vec::new(),
@@ -227,7 +256,7 @@ impl Builder {
             return Ok(());
         }
         let id = hart_id(&at.node).ok_or(at.error("a cpu without reg"))?;
-        let intc = at.node.children().find_map(|child| cell(&child, "phandle"));
+        let intc = own_controller(&at.node);
         let phandle = cell(&at.node, "phandle");
         let carryless = has_extension(&at.node, "zbc");
         // Those that translate 57 bits translate 48 too.
@@ -267,15 +296,13 @@ impl Builder {
                 self.controller = Some(Controller::Plic { registers: at.registers()? });
                 self.contexts = aia::pairs(&at.node);
             }
-            "riscv,aplic" if self.controller.is_none() && aia::is_aplic(&at.node, self.imsic) => {
+            "riscv,aplic" if is_same(&at.node, self.controller_node) => {
                 self.controller = Some(aia::domain(at)?);
                 if self.imsic.is_none() {
                     self.contexts = aia::pairs(&at.node);
                 }
             }
-            "riscv,imsics" if self.files.is_none() && aia::is_imsic(&at.node) => {
-                self.files = Some(aia::files(at)?)
-            }
+            "riscv,imsics" if is_same(&at.node, self.imsic) => self.files = Some(aia::files(at)?),
             // The third interrupt is the virtual timer's.
             "arm,armv8-timer" => {
                 self.timer_interrupt = at.interrupts(self.parent)?.get(2).map(|timer| timer.number);

@@ -57,6 +57,33 @@ fn with_property(tree: &[u8], node: &str, name: &str, value: &[u8]) -> &'static 
     told.leak()
 }
 
+/// The tree with a copy of the first node of this name in front of it, under a name as long, of which these properties are others.
+fn with_copy(tree: &[u8], node: &str, name: &str, told: &[(&str, Vec<u8>)]) -> &'static [u8] {
+    let word = |at: usize| u32::from_be_bytes(tree[at..at + 4].try_into().unwrap()) as usize;
+    let (nodes, strings) = (word(8), word(12));
+    let begin = [&cells([1])[..], node.as_bytes(), b"\0"].concat();
+    let start = (nodes..strings).step_by(4).find(|&at| tree[at..].starts_with(&begin)).expect("a node");
+    let mut copy = tree[start..].to_vec();
+    copy[4..4 + node.len()].copy_from_slice(name.as_bytes());
+    let mut at = start + begin.len().next_multiple_of(4);
+    while word(at) == 3 {
+        let (bytes, string) = (word(at + 4), strings + word(at + 8));
+        for (_, value) in
+            told.iter().filter(|(name, _)| tree[string..].starts_with(format!("{name}\0").as_bytes()))
+        {
+            copy[at + 12 - start..][..bytes].copy_from_slice(value);
+        }
+        at += 12 + bytes.next_multiple_of(4);
+    }
+    assert_eq!(word(at), 2, "it has nodes within");
+    let bytes = at + 4 - start;
+    let mut told = [&tree[..start], &copy[..bytes], &tree[start..]].concat();
+    for field in [4, 12, 36] {
+        told[field..field + 4].copy_from_slice(&((word(field) + bytes) as u32).to_be_bytes());
+    }
+    told.leak()
+}
+
 fn cells<const N: usize>(cells: [u32; N]) -> Vec<u8> {
     cells.iter().flat_map(|cell| cell.to_be_bytes()).collect()
 }
@@ -214,6 +241,46 @@ fn b1_the_controllers_for_supervisors_are_told_from_those_for_machines() {
     assert_eq!(files.hart_bits, 2, "it goes by the number of harts");
     let wide = patched(AIA, &cells([0x18, 3]), &cells([0x48, 3]));
     assert_eq!(read(wide, 0x8020_0000, 0).problem.unwrap().what, "numbers that no IMSIC has");
+}
+
+#[test]
+fn b1_of_several_controllers_for_supervisors_ours_is_the_one_that_leads_to_all_our_harts() {
+    // Files and a domain of somebody else's harts in front of ours; then a domain that sends to those files alone.
+    let theirs = cells([0x88, 9, 0x86, 9, 0x84, 9, 0x82, 9]);
+    let regions = cells([0, 0x2600_0000, 0, 0x4000, 0, 0x2700_0000, 0, 0x4000]);
+    let told = [("phandle", cells([0x77])), ("interrupts-extended", theirs), ("reg", regions)];
+    let both = with_copy(AIA, "imsics@28000000", "imsics@26000000", &told);
+    let told = [
+        ("phandle", cells([0x76])),
+        ("msi-parent", cells([0x77])),
+        ("reg", cells([0, 0xb00_0000, 0, 0x8000])),
+    ];
+    let both = with_copy(both, "aplic@d000000", "aplic@b000000", &told);
+    for tree in [AIA, both] {
+        let machine = read(tree, 0x8020_0000, 2);
+        assert_eq!(machine.problem, None);
+        let Some(Controller::Imsic { registers, files, .. }) = machine.controller else {
+            panic!("{:?}", machine.controller)
+        };
+        assert_eq!((registers.start, files.regions[0].start), (0x0d00_0000, 0x2800_0000));
+        assert!(machine.pci.unwrap().messages);
+    }
+    // A domain that interrupts one of our harts and another's, in front of that for both of ours.
+    let some = cells([4, 9, 0x82, 9]);
+    let told = [
+        ("phandle", cells([0x66])),
+        ("interrupts-extended", some.clone()),
+        ("reg", cells([0, 0xb00_0000, 0, 0x8000])),
+    ];
+    let machine = read(with_copy(APLIC, "aplic@d000000", "aplic@b000000", &told), 0x8020_0000, 1);
+    assert_eq!(machine.problem, None);
+    let Some(Controller::Aplic { registers, .. }) = machine.controller else {
+        panic!("{:?}", machine.controller)
+    };
+    assert_eq!(registers.start, 0x0d00_0000);
+    // One for all of ours there is not: it is said which is left out.
+    let none = read(patched(APLIC, &cells([4, 9, 2, 9]), &some), 0x8020_0000, 1).problem.unwrap();
+    assert!(none.what.contains("interrupts-extended") && none.node == "cpu@1", "{none}");
 }
 
 #[test]
