@@ -77,8 +77,10 @@ pub const ROWS: &[Row] = &[
     row("alltoall-64k-4", "alltoall of 64 KiB, 4 tasks", "alltoall-64k", 4, NS),
     row("start", "start to first message, 2 tasks", START, 2, Unit::Milliseconds),
     row("start-16", "start to first message, 16 tasks", START, 16, Unit::Milliseconds),
+    row("start-64", "start to first message, 64 tasks", START, 64, Unit::Milliseconds),
     row("memory", "memory per task, 2 tasks", MEMORY, 2, Unit::Kibibytes),
     row("memory-16", "memory per task, 16 tasks", MEMORY, 16, Unit::Kibibytes),
+    row("memory-64", "memory per task, 64 tasks", MEMORY, 64, Unit::Kibibytes),
 ];
 
 /// Which library is behind `mpi.c`, for what its launcher wants.

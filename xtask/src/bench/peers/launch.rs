@@ -14,8 +14,10 @@ use super::obtain::{Folders, Ready, last_words};
 use crate::helper::Helper;
 use crate::setup;
 
-/// A node's memory, where it runs a job of ours.
+/// A node's memory, where each task of a job of ours is a node; and what a task takes where one node has all, at least.
 const NODE_MIB: &str = "64";
+const TASK_MIB: u32 = 20;
+const LEAST_MIB: u32 = 256;
 
 /// What a line of a program says.
 #[derive(Clone, PartialEq, Debug)]
@@ -58,7 +60,21 @@ pub fn command(
             let count = tasks.to_string();
             command.args(["host", super::JOB, "--image"]).arg(&ready.program);
             match threads {
-                true => command.args(["--nodes", "1", "--mode", "vn", "--harts", &count]),
+                true => {
+                    let memory = LEAST_MIB.max(TASK_MIB * tasks).to_string();
+                    command.args([
+                        "--nodes",
+                        "1",
+                        "--mode",
+                        "vn",
+                        "--harts",
+                        &count,
+                        "--memory",
+                        &memory,
+                        "--contexts",
+                        "1",
+                    ])
+                }
                 false => command.args(["--nodes", &count, "--harts", "1", "--memory", NODE_MIB]),
             };
             // What is measured is one row at least.
@@ -243,7 +259,7 @@ mod tests {
             "host peers --image job --nodes 4 --harts 1 --memory 64 -- --over mpi --rows barrier,alltoall-8";
         assert!(processes.ends_with(end), "{processes}");
         let threads = said(peers[1], "start-16", 16);
-        let end = "host peers --image job --nodes 1 --mode vn --harts 16 -- --over pami --rows barrier";
+        let end = "host peers --image job --nodes 1 --mode vn --harts 16 --memory 320 --contexts 1 -- --over pami --rows barrier";
         assert!(threads.ends_with(end), "{threads}");
     }
 }

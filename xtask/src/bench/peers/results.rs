@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::Row;
+use super::catalogue::{Kind, PEERS, Peer, Row};
 use super::probe::Probe;
 
 /// All of a session; the JSON file is this.
@@ -130,12 +130,19 @@ impl Report {
         match Summary::of(kept) {
             Some(summary) => Cell::Figures(summary, dropped),
             None if dropped > 0 => Cell::None(format!("all {dropped} runs were dropped")),
-            None => match peer.failures.get(&row.tasks) {
-                Some(why) => Cell::None(format!("failed: {why}")),
-                None => Cell::None("not offered".to_owned()),
+            None => match (is_unmeasured(&peer.name, row), peer.failures.get(&row.tasks)) {
+                (true, _) => Cell::None("not measured yet".to_owned()),
+                (false, Some(why)) => Cell::None(format!("failed: {why}")),
+                (false, None) => Cell::None("not offered".to_owned()),
             },
         }
     }
+}
+
+/// Whether a peer is one of ours, and nothing measures this row of it.
+fn is_unmeasured(name: &str, row: &Row) -> bool {
+    let ours = |peer: &&Peer| peer.name == name && matches!(peer.kind, Kind::Ours { .. });
+    PEERS.iter().find(ours).is_some_and(|peer| !peer.measures(row))
 }
 
 #[cfg(test)]
@@ -221,6 +228,8 @@ pub mod tests {
         assert_eq!(cell(3, "half-8"), "failed: a <bad> end");
         assert_eq!(cell(0, "barrier"), "not offered");
         assert_eq!(cell(3, "barrier-4"), "not offered");
+        // What we do offer, and no job tells.
+        assert_eq!(cell(1, "fetch-add"), "not measured yet");
     }
 
     #[test]
