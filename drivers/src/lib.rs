@@ -25,6 +25,8 @@ pub mod platform;
 mod ranks;
 pub mod registers;
 pub mod reliable;
+#[cfg(target_os = "linux")]
+pub mod segment;
 pub mod shm;
 pub mod state;
 pub mod torus;
@@ -43,6 +45,14 @@ pub type Torus<P, N> = reliable::Reliable<torus::TorusAdapter<N>, P>;
 
 /// The same, behind a network that loses nothing.
 pub type LosslessTorus<P, N> = lossless::Lossless<torus::TorusAdapter<N>, P>;
+
+/// Nodes that share memory, and have the torus for what they and the fabric say to each other.
+#[cfg(target_os = "linux")]
+pub type LosslessSegment<N> = segment::SegmentAdapter<torus::TorusAdapter<N>>;
+
+/// The same behind what keeps one context from holding up another.
+#[cfg(target_os = "linux")]
+pub type Segment<P, N> = reliable::Reliable<LosslessSegment<N>, P>;
 
 /// About how many bytes of heap a node needs for its message unit and its torus.
 pub const fn heap_bytes(tasks_per_node: usize, contexts: usize) -> usize {

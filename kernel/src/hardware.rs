@@ -36,9 +36,13 @@ type Virtio = board::Virtio<Hardware>;
 type Gem = drivers::gem::Gem<Hardware>;
 #[cfg(target_os = "none")]
 type E1000e = drivers::e1000e::E1000e<Hardware>;
-/// The torus of this hardware: of cards there is one kind.
+/// The torus of this hardware: memory that nodes share, or cards, of which there is one kind.
 #[cfg(hosted)]
-pub type Torus = Either<drivers::Torus<Hardware, Card>, drivers::LosslessTorus<Hardware, Card>>;
+pub type Torus =
+    Either<Segment, Either<drivers::Torus<Hardware, Card>, drivers::LosslessTorus<Hardware, Card>>>;
+/// Memory that nodes share, alike.
+#[cfg(hosted)]
+pub type Segment = Either<drivers::Segment<Hardware, Card>, drivers::LosslessSegment<Card>>;
 /// The message unit on this node's hardware.
 pub type Unit = drivers::MessageUnit<Hardware, Torus>;
 /// The network below the message unit, held by hand.

@@ -22,6 +22,8 @@ use drivers::nic::{Nic, SmallMtu};
 use drivers::reliable::Reliable;
 use drivers::torus::TorusAdapter;
 use drivers::tree_network::TreeAdapter;
+#[cfg(hosted)]
+use drivers::{link::LINK_BYTES, linux::Peers, segment::SegmentAdapter};
 use pami::affinity::HartPlace;
 use pami::mapping::TaskLocation;
 use spin::Mutex;
@@ -272,12 +274,30 @@ fn torus(card: Card, personality: &Personality) -> Result<Torus, SmallMtu> {
     }
 }
 
+/// The network of nodes that share memory; `card` leads to the fabric.
+#[cfg(hosted)]
+fn segment(card: Card, peers: Peers, personality: &Personality) -> Result<hardware::Segment, SmallMtu> {
+    let (node, nodes) = (personality.node, personality.shape.nodes());
+    let inner = TorusAdapter::new(card, node)?;
+    let link = if personality.lossless { 0 } else { LINK_BYTES };
+    let rings = SegmentAdapter::new(inner, peers, node, link);
+    let rings = rings.unwrap_or_else(|| unusable("its node is none of those that share memory"));
+    if personality.lossless {
+        return Ok(Second(rings));
+    }
+    let most = personality.peers.unwrap_or(u32::MAX);
+    Ok(First(Reliable::with_peers(rings, node, nodes, most).with_life(personality.life)))
+}
+
 /// The torus on `card`.
 #[cfg(hosted)]
 fn torus(card: Card, personality: &Personality) -> Result<Torus, SmallMtu> {
+    if let Some(peers) = board::peers(&card, personality).unwrap_or_else(|error| unusable(error)) {
+        return segment(card, peers, personality).map(First);
+    }
     match personality.lossless {
-        false => reliable(card, personality).map(First),
-        true => lossless(card, personality).map(Second),
+        false => reliable(card, personality).map(|torus| Second(First(torus))),
+        true => lossless(card, personality).map(|torus| Second(Second(torus))),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -19,6 +20,9 @@ use crate::personality::HartTopology;
 /// The longest packet behind the Ethernet header, in bytes, that a node's adapter is told of: 16 KiB of bulk data behind the
 /// packet's header and the link header of 32 each.
 pub const ADAPTER_MTU: u32 = 16 * 1024 + 32 + 32;
+
+/// The same where nodes share memory, and only they and the fabric itself speak on the torus.
+const CONTROL_MTU: u32 = 256;
 
 /// The same for a node's adapter on the tree: 4096 behind the packet's header of 24.
 pub const TREE_MTU: u32 = 4096 + 24;
@@ -74,6 +78,8 @@ pub struct Identity {
     pub torus: PathBuf,
     /// The fabric's listener for the tree, if the node is on it.
     pub tree: Option<PathBuf>,
+    /// So many nodes, if they share memory, which its standard input has.
+    pub segment: Option<u32>,
     /// Where QEMU listens for its control protocol.
     pub control: PathBuf,
     /// The port at which the node waits for a debugger before its first instruction.
@@ -109,9 +115,11 @@ fn words(machine: &Machine, place: &Identity) -> Vec<String> {
         words.push(format!("cores={}", cores.join(",")));
     }
     if machine.adapter {
-        words.push(format!("torus={ADAPTER_MTU},{}", place.torus.display()));
+        let mtu = if place.segment.is_some() { CONTROL_MTU } else { ADAPTER_MTU };
+        words.push(format!("torus={mtu},{}", place.torus.display()));
         words.extend(place.tree.iter().map(|tree| format!("tree={TREE_MTU},{}", tree.display())));
     }
+    words.extend(place.segment.map(|nodes| format!("segment={nodes}")));
     words.push(format!("bootargs={}", place.bootargs));
     words
 }
@@ -230,8 +238,14 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Starts the emulator; its standard error goes to the file `errors`.
-    pub fn start(machine: &Machine, place: &Identity, errors: &Path) -> Result<(Self, ChildStdout)> {
+    /// Starts the emulator; its standard input is `input`, or what its console hears. Its standard error goes to the file
+    /// `errors`.
+    pub fn start(
+        machine: &Machine,
+        place: &Identity,
+        input: Option<OwnedFd>,
+        errors: &Path,
+    ) -> Result<(Self, ChildStdout)> {
         let errors = File::create(errors).with_context(|| format!("cannot write {}", errors.display()))?;
         let mut command = match &machine.setpriv {
             Some(setpriv) => {
@@ -247,7 +261,7 @@ impl Guest {
             .args(arguments(machine, place))
             // A group of its own: the terminal's Ctrl-C is for this tool, which then asks the guests how they are.
             .process_group(0)
-            .stdin(Stdio::piped())
+            .stdin(input.map_or_else(Stdio::piped, Stdio::from))
             .stdout(Stdio::piped())
             .stderr(errors)
             .spawn()

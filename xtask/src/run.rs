@@ -14,6 +14,7 @@ mod outcome;
 mod permits;
 mod record;
 mod room;
+mod segment;
 mod settings;
 mod watch;
 mod watched;
@@ -21,6 +22,7 @@ mod watched;
 pub use folder::Folder;
 pub use harm::{Harm, KillWhen};
 pub use outcome::{Ending, NodeOutcome, Outcome};
+pub use segment::Way;
 pub use settings::Run;
 
 use std::net::TcpListener;
@@ -40,6 +42,7 @@ use crate::personality::{HartTopology, Personality, arguments};
 use crate::progress::Voice;
 use crate::{dump, image, jobs, setup};
 use faults::Plan;
+use segment::Share;
 use settings::Image;
 use watch::Watch;
 use watched::{Firmware, Watched};
@@ -63,6 +66,7 @@ impl Run {
         }
         room::check(shape.nodes(), self.memory)?;
         let plan = Plan::new(&self, shape)?;
+        let way = Way::of(&self, shape.nodes());
         let mut machine = self.machine(shape, harts, topology)?;
         let firmware =
             machine.elf.as_deref().map(|elf| Firmware::load(elf, self.board.flat_at())).transpose()?;
@@ -84,8 +88,12 @@ impl Run {
         config.tree = self.tree && self.board.has_tree();
         let fabric = Fabric::start(config).context("cannot start the fabric")?;
 
+        if !self.board.is_emulated() && shape.nodes() > 1 {
+            self.voice.say(&way.to_string());
+        }
         let begun = Instant::now();
-        let (nodes, consoles) = self.start(shape, topology, &machine, &folder, &fabric, sockets.path())?;
+        let places = Places { folder: &folder, fabric: &fabric, sockets: sockets.path(), way };
+        let (nodes, consoles) = self.start(shape, topology, &machine, &places)?;
         self.voice.busy(&format!("booting {} nodes", nodes.len()));
         let watch = Watch {
             nodes,
@@ -134,6 +142,7 @@ impl Run {
         let mut outcome = Outcome {
             ending,
             nodes: nodes.into_iter().map(Watched::into_outcome).collect(),
+            way,
             fabric: statistics,
             boot_time: joined.map(|joined| joined - begun),
             job_time: joined.zip(ended).map(|(joined, ended)| ended.saturating_duration_since(joined)),
@@ -267,9 +276,7 @@ impl Run {
         shape: TorusShape,
         topology: Option<HartTopology>,
         machine: &Machine,
-        folder: &Folder,
-        fabric: &FabricHandle,
-        sockets: &Path,
+        &Places { folder, fabric, sockets, way }: &Places<'_>,
     ) -> Result<(Vec<Watched>, Vec<std::process::ChildStdout>)> {
         let arguments = arguments(&self.arguments)?;
         let personality = Personality {
@@ -290,6 +297,8 @@ impl Run {
         };
         let (mut nodes, mut consoles) = (Vec::new(), Vec::new());
         let mut commands = String::new();
+        let nodes_of_segment = (way == Way::Segment).then(|| shape.nodes());
+        let share = nodes_of_segment.map(Share::new).transpose()?;
         for rank in 0..shape.nodes() {
             let bootargs = Personality { node: rank, ..personality }.to_string();
             let bootargs = self.bootargs.get(&rank).cloned().unwrap_or(bootargs);
@@ -298,7 +307,7 @@ impl Run {
             let gdb = self.gdb.contains(&rank).then(port).transpose().context("no port for a debugger")?;
             let torus = fabric.socket(rank).to_owned();
             let tree = fabric.tree_socket(rank).map(Path::to_owned);
-            let place = Identity { rank, bootargs, torus, tree, control, gdb };
+            let place = Identity { rank, bootargs, torus, tree, segment: nodes_of_segment, control, gdb };
             commands.push_str(&machine.emulator.display().to_string());
             for word in node::arguments(machine, &place) {
                 let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,".contains(c));
@@ -309,7 +318,8 @@ impl Run {
                 });
             }
             commands.push('\n');
-            let (guest, console) = Guest::start(machine, &place, &folder.node(rank, "qemu"))?;
+            let input = share.as_ref().map(Share::input).transpose()?;
+            let (guest, console) = Guest::start(machine, &place, input, &folder.node(rank, "qemu"))?;
             if let (Some(port), Some(elf)) = (gdb, &machine.elf) {
                 let moved = image::moved_by(&std::fs::read(elf)?, self.board.flat_at())?;
                 let image = match moved {
@@ -331,6 +341,14 @@ impl Run {
         folder.write("commands.txt", &commands)?;
         Ok((nodes, consoles))
     }
+}
+
+/// What the nodes of a run have around them.
+struct Places<'a> {
+    folder: &'a Folder,
+    fabric: &'a FabricHandle,
+    sockets: &'a Path,
+    way: Way,
 }
 
 /// Cores of this machine for so many harts, if it has so many that this process may run on; else none.

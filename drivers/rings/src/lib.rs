@@ -8,6 +8,7 @@
 //! | [`post`] | queue whose links live in the posted slots (SPEC P-2, P-11) | many, one |
 //! | [`spsc`] | bounded ring of descriptors (SPEC D-4) | one, one |
 //! | [`lines`] | ring of 64-byte lines, a message in each (SPEC P-9) | one, one |
+//! | [`packets`] | rings of packets in memory that processes share (SPEC H-1) | one, one |
 //! | [`table`] | entries that are found by key while others come and go (SPEC P-8) | any number, any number |
 //! | [`first_fit`] | which of a number of items are free (SPEC Q-2) | one, one |
 //! | [`list`] | lists whose links lie in what is listed (SPEC Q-2) | one, one |
@@ -32,6 +33,7 @@ pub mod buffer;
 pub mod first_fit;
 pub mod lines;
 pub mod list;
+pub mod packets;
 pub mod post;
 pub mod shared;
 pub mod sleep;

@@ -1,8 +1,8 @@
-//! Nodes that are processes of this machine (SPEC H-1, H-4).
+//! Nodes that are processes of this machine (SPEC H-1, H-2, H-4).
 
 use std::time::Duration;
 use tests::{count_lines, expect_clean, expect_success_on_a_bad_wire};
-use xtask::run::Ending;
+use xtask::run::{Ending, Way};
 use xtask::{Board, Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -52,10 +52,72 @@ fn h1_keys_are_sorted_in_either_mode() {
     }
 }
 
+/// That packets went from node to node without the fabric, which has let all nodes start.
+#[track_caller]
+fn expect_shared(outcome: &Outcome) {
+    assert_eq!(outcome.way, Way::Segment);
+    for (node, fabric) in outcome.nodes.iter().zip(&outcome.fabric.nodes) {
+        let sent = node.end().and_then(|end| end.number::<u64>("sent"));
+        assert!(sent.is_some_and(|sent| sent > 0), "{}", outcome.explain());
+        assert_eq!(fabric.injected.packets, 0, "{}", outcome.explain());
+        assert!(fabric.joined && fabric.control > 0, "{}", outcome.explain());
+    }
+}
+
+#[test]
+fn h2_processes_share_memory_by_default_and_take_the_fabric_if_told() {
+    let run = || host("npb-is").torus("2x2").tree(false);
+    expect_shared(&run().run().unwrap());
+    let outcome = run().by_fabric(true).run().unwrap();
+    expect_good(&outcome);
+    assert!(matches!(outcome.way, Way::Fabric(_)));
+    assert!(outcome.fabric.nodes.iter().all(|node| node.injected.packets > 0), "{}", outcome.explain());
+}
+
+#[test]
+fn h2_jobs_of_every_kind_do_well_in_shared_memory() {
+    for (job, torus, mode) in [
+        ("all-pairs", "2x2", Mode::Smp),
+        ("coll", "3", Mode::Smp),
+        ("fence", "2", Mode::Vn),
+        ("halo3d", "2x2", Mode::Smp),
+        ("mpi-suite", "2x2", Mode::Smp),
+        ("npb-cg", "2x2", Mode::Vn),
+        ("rma", "2", Mode::Smp),
+    ] {
+        let outcome = host(job).torus(torus).mode(mode).run().unwrap();
+        expect_good(&outcome);
+        expect_shared(&outcome);
+    }
+}
+
+#[test]
+fn h2_d8_shared_memory_may_be_taken_for_lossless() {
+    for (job, mode) in [("npb-is", Mode::Vn), ("rma", Mode::Smp), ("mpi-suite", Mode::Smp)] {
+        let outcome = host(job).torus("2x2").mode(mode).lossless(true).run().unwrap();
+        expect_good(&outcome);
+        expect_shared(&outcome);
+    }
+}
+
+#[test]
+fn h2_r1_a_context_that_takes_nothing_holds_up_no_other_in_shared_memory() {
+    let outcome = host("stalled").torus("2").args(["--messages", "100000"]).run().unwrap();
+    expect_good(&outcome);
+    expect_shared(&outcome);
+}
+
+#[test]
+fn h2_an_agent_core_runs_the_engine_in_shared_memory() {
+    let outcome = host("rma").torus("2").agent_core(true).run().unwrap();
+    expect_good(&outcome);
+    expect_shared(&outcome);
+}
+
 #[test]
 fn h1_frames_that_the_host_takes_in_part_are_whole_at_the_other_end() {
     // A burst of bare frames fills the stream faster than the fabric empties it.
-    let outcome = host("ping").torus("2").harts(1).run().unwrap();
+    let outcome = host("ping").torus("2").harts(1).by_fabric(true).run().unwrap();
     expect_good(&outcome);
     assert_eq!(count_lines(&outcome, "bare frames, 1 hop"), 5, "{}", outcome.explain());
 }
@@ -87,7 +149,8 @@ fn h1_r1_a_bad_wire_is_mended_between_processes() {
 #[test]
 fn h1_d8_streams_lose_nothing_and_may_be_taken_for_lossless() {
     for mode in [Mode::Smp, Mode::Vn] {
-        let outcome = host("npb-is").torus("2x2").mode(mode).lossless(true).run().unwrap();
+        let run = host("npb-is").torus("2x2").mode(mode).lossless(true);
+        let outcome = run.by_fabric(true).run().unwrap();
         expect_good(&outcome);
         assert_eq!(count_lines(&outcome, "full verification: all 65536 keys in order: verified"), 1);
     }
@@ -121,10 +184,13 @@ fn h1_n11_a_jobs_status_is_the_runs() {
 
 #[test]
 fn h4_who_is_killed_is_named_by_all_others_which_end() {
-    let outcome = host("idle").torus("4").args(["--seconds", "3600"]).kill("node=2@300ms").run().unwrap();
-    assert_eq!(outcome.ending, Ending::Finished, "{}", outcome.explain());
-    for (rank, node) in outcome.nodes.iter().enumerate().filter(|&(rank, _)| rank != 2) {
-        assert!(node.said("node 2 is dead"), "node {rank}: {}", outcome.explain());
-        assert!(node.exit.is_some() && node.status() != Some(0), "node {rank}: {}", outcome.explain());
+    for by_fabric in [false, true] {
+        let run = host("idle").torus("4").args(["--seconds", "3600"]).by_fabric(by_fabric);
+        let outcome = run.kill("node=2@300ms").run().unwrap();
+        assert_eq!(outcome.ending, Ending::Finished, "{}", outcome.explain());
+        for (rank, node) in outcome.nodes.iter().enumerate().filter(|&(rank, _)| rank != 2) {
+            assert!(node.said("node 2 is dead"), "node {rank}: {}", outcome.explain());
+            assert!(node.exit.is_some() && node.status() != Some(0), "node {rank}: {}", outcome.explain());
+        }
     }
 }

@@ -37,6 +37,9 @@ pub(super) struct Host {
     /// So many nodes in a row: the same as --torus N
     #[arg(long = "nodes", value_name = "N", conflicts_with = "torus", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
+    /// Send packets through the fabric, as between emulated nodes, in place of rings in memory that the nodes share
+    #[arg(long)]
+    fabric: bool,
 }
 
 /// A run, whatever its nodes are.
@@ -201,7 +204,7 @@ impl Host {
 
     pub(super) fn into_run(mut self) -> Run {
         self.nodes.torus = self.nodes.torus.or(self.count.map(|count| count.to_string()));
-        self.nodes.into_run(Board::Linux).bound()
+        self.nodes.into_run(Board::Linux).by_fabric(self.fabric).bound()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Folder;
+use super::{Folder, Way};
 use crate::console::Status;
 use crate::fabric::Statistics;
 use crate::log::LogLine;
@@ -81,6 +81,8 @@ pub struct Outcome {
     pub ending: Ending,
     /// By rank.
     pub nodes: Vec<NodeOutcome>,
+    /// Which way packets went.
+    pub way: Way,
     /// What the fabric counted.
     pub fabric: Statistics,
     /// From the start of the emulators until all nodes had joined the torus, if they did.

@@ -40,6 +40,7 @@ pub struct Run {
     pub(super) peers: Option<u32>,
     pub(super) lossless: bool,
     pub(super) baud: Option<u32>,
+    pub(super) by_fabric: bool,
     pub(super) agent: bool,
     pub(super) tree: bool,
     pub(super) arguments: Vec<String>,
@@ -84,6 +85,7 @@ impl Run {
             peers: None,
             lossless: false,
             baud: None,
+            by_fabric: false,
             agent: false,
             tree: true,
             arguments: Vec::new(),
@@ -185,6 +187,12 @@ impl Run {
     /// Bits a second that each node's serial line is not faster than, 300 or more; else as fast as it can.
     pub fn baud(mut self, baud: u32) -> Self {
         self.baud = Some(baud);
+        self
+    }
+
+    /// Whether nodes that are processes of this machine send packets through the fabric, though they could share memory.
+    pub fn by_fabric(mut self, by_fabric: bool) -> Self {
+        self.by_fabric = by_fabric;
         self
     }
 

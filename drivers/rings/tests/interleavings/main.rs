@@ -4,6 +4,7 @@
 mod bell;
 mod lines;
 mod memory;
+mod packets;
 mod post;
 mod sleep;
 

@@ -6,6 +6,7 @@
 //! | `cores=A,B,..` | the host's cores that they are bound to, by number; else they run where the host likes |
 //! | `memory=N` | MiB of memory |
 //! | `torus=MTU,PATH`, `tree=MTU,PATH` | the fabric's listeners for the node's cards, with the bytes of a frame behind its header |
+//! | `segment=N` | the standard input has the memory that N nodes share, all of the torus (`drivers::linux::Peers`) |
 //! | `bootargs=WORDS` | the personality |
 
 use crate::devicetree::{Controller, Firmware, Hart, Machine, Uart, UartKind};
