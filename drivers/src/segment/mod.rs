@@ -246,29 +246,32 @@ impl<A: Adapter> SegmentAdapter<A> {
         leaves
     }
 
-    /// What the fabric says, once the rings have nothing that was there before.
+    /// Whether what the fabric said is the next that comes: nothing is in the rings any more that was there before. A look at them
+    /// that finds nothing does not tell that if there was no buffer for it.
+    fn said_is_next(&self) -> bool {
+        let emptied = || each(self.desk.callers()).all(|node| self.receivers[node].is_empty());
+        self.said.is_some() && (!self.spare.is_empty() || emptied())
+    }
+
+    /// Hears what the fabric says, which comes once the rings have nothing that was there before.
     #[cold]
     #[inline(never)]
-    fn listen(&mut self) -> Option<RxBuffer> {
-        if self.said.is_some() {
-            return self.said.take();
-        }
+    fn listen(&mut self) {
         self.looks = LOOKS;
         self.interrupted.store(false, Ordering::Relaxed);
         while let Some(buffer) = self.inner.receive() {
             self.armed = false;
             if buffer.source() == FABRIC {
                 self.said = Some(buffer);
-                return None;
+                return;
             }
             // The fabric has nothing of other nodes.
             self.foreign += 1;
             self.inner.recycle(buffer);
         }
-        None
     }
 
-    /// Has the fabric interrupt. Returns whether there is something already.
+    /// Has the fabric interrupt. Returns whether there is something already that can be heard now.
     fn arm_inner(&mut self) -> bool {
         if !self.armed || self.under_way > 0 {
             self.armed = !self.inner.arm(self.under_way > 0);
@@ -276,7 +279,7 @@ impl<A: Adapter> SegmentAdapter<A> {
                 self.looks = 0;
             }
         }
-        !self.armed
+        !self.armed && (self.said.is_none() || self.under_way > 0)
     }
 
     /// Has others ring. Returns whether there is something already.
@@ -359,8 +362,8 @@ impl<A: Adapter> Adapter for SegmentAdapter<A> {
                     self.stale += 1;
                     self.spare.push(buffer.into_memory());
                 }
-                None if self.said.is_some() => return self.listen(),
-                None if self.may_leave_fabric() => return None,
+                None if self.said_is_next() => return self.said.take(),
+                None if self.said.is_some() || self.may_leave_fabric() => return None,
                 None => {
                     self.listen();
                     self.said.as_ref()?;
@@ -403,7 +406,7 @@ impl<A: Adapter> Adapter for SegmentAdapter<A> {
 
     fn arm(&mut self, sent: bool) -> bool {
         let (inner, desk) = (self.arm_inner(), self.arm_desk(sent));
-        inner || desk || self.said.is_some() || !self.early.is_empty() || !self.done.is_empty()
+        inner || desk || self.said_is_next() || !self.early.is_empty() || !self.done.is_empty()
     }
 
     fn interrupt(&self) -> Self::Interrupt {
@@ -459,6 +462,7 @@ impl<A: Adapter> Frames for SegmentAdapter<A> {
                 Some((Form::Packet, buffer)) => {
                     // There is room for all.
                     let _ = self.early.push_back(buffer);
+                    self.flush();
                 }
                 Some((Form::Bare, buffer)) => {
                     let node = buffer.source();
@@ -470,8 +474,8 @@ impl<A: Adapter> Frames for SegmentAdapter<A> {
                     }
                     self.runts += 1;
                 }
-                None if self.said.is_some() => return self.listen().map(Frame::Control),
-                None if self.may_leave_fabric() => return None,
+                None if self.said_is_next() => return self.said.take().map(Frame::Control),
+                None if self.said.is_some() || self.may_leave_fabric() => return None,
                 None => {
                     self.listen();
                     self.said.as_ref()?;
@@ -482,6 +486,6 @@ impl<A: Adapter> Frames for SegmentAdapter<A> {
 
     fn arm_frames(&mut self, sent: bool) -> bool {
         let (inner, desk) = (self.arm_inner(), self.arm_desk(sent));
-        inner || desk || self.said.is_some()
+        inner || desk || self.said_is_next()
     }
 }
