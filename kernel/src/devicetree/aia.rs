@@ -57,6 +57,12 @@ fn interrupts(node: &FdtNode<'static>, whose: Whose<'_>) -> bool {
     }
 }
 
+/// Whether it interrupts some of these harts as supervisors, and not all.
+pub(super) fn is_partial(node: &FdtNode<'static>, harts: &[u32]) -> bool {
+    let of = |hart: &u32| interrupts(node, Whose::All(&[*hart]));
+    harts.iter().any(of) && !harts.iter().all(of)
+}
+
 /// Whether these are the harts' files for supervisors.
 pub(super) fn is_imsic(node: &FdtNode<'static>, whose: Whose<'_>) -> bool {
     node.is_compatible("riscv,imsics") && interrupts(node, whose)

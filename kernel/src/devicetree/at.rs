@@ -65,26 +65,43 @@ impl At<'_> {
         TreeError { what, node: self.node.name() }
     }
 
-    /// Where the node's registers lie for a hart, through all the buses around it; those of no length are left out.
+    /// Where the node's registers lie for a hart, through all the buses around it, the first [`MOST_REGIONS`]; those of no length are
+    /// left out.
     ///
     /// # Errors
     /// A bus says nothing of them, or they cannot be read.
     pub fn regions(&self) -> Result<Vec<Region, MOST_REGIONS>, TreeError> {
-        let unreadable = || self.error("addresses that cannot be read");
         let mut regions = Vec::new();
-        let Some(pairs) = self.node.reg().map_err(|_| unreadable())? else { return Ok(regions) };
-        for pair in pairs.take(MOST_REGIONS) {
+        self.each_region(MOST_REGIONS, |region| {
+            // There is room for so many.
+            let _ = regions.push(region);
+            Ok(())
+        })?;
+        Ok(regions)
+    }
+
+    /// Calls `each` for these, as many as the node has but no more than `most`.
+    ///
+    /// # Errors
+    /// As of [`regions`](Self::regions), and that of `each`.
+    pub fn each_region(
+        &self,
+        most: usize,
+        mut each: impl FnMut(Region) -> Result<(), TreeError>,
+    ) -> Result<(), TreeError> {
+        let unreadable = || self.error("addresses that cannot be read");
+        let Some(pairs) = self.node.reg().map_err(|_| unreadable())? else { return Ok(()) };
+        for pair in pairs.take(most) {
             let (start, bytes) =
                 pair.address::<u64>().ok().zip(pair.size::<u64>().ok()).ok_or_else(unreadable)?;
             if bytes > 0 {
                 let start = self.seen_by_harts(start, bytes)?;
                 let (start, bytes) = (start as usize, bytes as usize);
                 start.checked_add(bytes).ok_or_else(unreadable)?;
-                // It takes as many as there are room for.
-                let _ = regions.push(Region { start, bytes });
+                each(Region { start, bytes })?;
             }
         }
-        Ok(regions)
+        Ok(())
     }
 
     /// The first of the [`regions`](Self::regions).

@@ -122,8 +122,10 @@ fn is_same(node: &FdtNode<'static>, other: Option<FdtNode<'static>>) -> bool {
     other.is_some_and(|other| other.name().as_ptr() == node.name().as_ptr())
 }
 
-/// The nodes of the harts' files of interrupts and of the controller.
-fn controllers(tree: Fdt<'static>) -> (Option<FdtNode<'static>>, Option<FdtNode<'static>>) {
+/// The nodes of the harts' files of interrupts and of the controller, and what is wrong with them.
+fn controllers(
+    tree: Fdt<'static>,
+) -> (Option<FdtNode<'static>>, Option<FdtNode<'static>>, Option<TreeError>) {
     let mut harts: Vec<u32, HARTS> = Vec::new();
     walk(&At { node: tree.root(), outer: None }, &mut |At { node, .. }| {
         let is_ours = text(node, "device_type") == Some("cpu") && !is_monitor(node);
@@ -139,7 +141,16 @@ fn controllers(tree: Fdt<'static>) -> (Option<FdtNode<'static>>, Option<FdtNode<
         controller.map(|controller| (imsic, controller))
     };
     let found = any_of(Whose::All(&harts)).or_else(|| any_of(Whose::Anybody));
-    (found.and_then(|(imsic, _)| imsic), found.map(|(_, controller)| controller))
+    let (imsic, controller) = (found.and_then(|(imsic, _)| imsic), found.map(|(_, controller)| controller));
+    let problem = imsic.or(controller).filter(|node| aia::is_partial(node, &harts)).and_then(|node| {
+        let is_another = |other: &FdtNode<'static>| {
+            aia::is_partial(other, &harts) && !is_same(other, Some(node))
+        };
+        let what = "interrupt controllers that each interrupt some of the harts only, as those of several sockets: \
+                    one for all of them is wanted";
+        find(tree, is_another).map(|_| TreeError { what, node: node.name() })
+    });
+    (imsic, controller, problem)
 }
 
 /// What a hart's own controller of interrupts is called.
@@ -149,7 +160,7 @@ fn own_controller(cpu: &FdtNode<'static>) -> Option<u32> {
 
 impl Builder {
     pub(super) fn new(tree: Fdt<'static>, image: usize, booted: u64) -> Self {
-        let (imsic, controller) = controllers(tree);
+        let (imsic, controller, problem) = controllers(tree);
         let cells = controller.and_then(|node| cell(&node, "#interrupt-cells"));
         let address_cells = controller.and_then(|node| cell(&node, "#address-cells"));
         Self {
@@ -180,7 +191,7 @@ impl Builder {
             pci: None,
             firmware: None,
             finisher: None,
-            problem: None,
+            problem,
         }
     }
 
@@ -204,18 +215,17 @@ impl Builder {
     }
 
     fn reserve(&mut self, area: Region) -> Result<(), TreeError> {
-        self.reserved.push(area).map_err(|_| TreeError::of("too many reserved areas"))
+        self.reserved.push(area).map_err(|_| TreeError::of("more reserved areas of memory than 16"))
     }
 
     fn visit(&mut self, at: &At<'_>) -> Result<(), TreeError> {
         match text(&at.node, "device_type") {
             Some("memory") => {
                 let domain = cell(&at.node, NUMA_NODE);
-                for region in at.regions()? {
-                    self.banks
-                        .push(Bank { region, domain })
-                        .map_err(|_| at.error("more banks of memory than 8"))?;
-                }
+                at.each_region(usize::MAX, |region| {
+                    let bank = Bank { region, domain };
+                    self.banks.push(bank).map_err(|_| at.error("more banks of memory than 8"))
+                })?;
             }
             Some("cpu") => self.cpu(at)?,
             _ => {}
@@ -236,9 +246,9 @@ impl Builder {
             }
             "reserved-memory" => {
                 for node in at.node.children() {
-                    for area in (At { node, outer: Some(at) }).regions()? {
-                        self.reserve(area)?;
-                    }
+                    At { node, outer: Some(at) }.each_region(usize::MAX, |area| {
+                        self.reserve(area).map_err(|error| TreeError { node: node.name(), ..error })
+                    })?;
                 }
             }
             _ => {}

@@ -4,6 +4,8 @@
 //! `riscv64-sifive_u` are QEMU 7.2's (`dumpdtb`), packed by `dtc`; of two APLICs `riscv64-virt-aia` has kept one. So are the
 //! two `-gaps`, in which some harts are disabled. `aarch64-zcu102` is ours, as its `.dts`.
 
+mod limits;
+
 use super::*;
 use proptest::prelude::*;
 

@@ -378,3 +378,38 @@ fn b3_a_tasks_memory_is_that_of_its_harts_numa_node() {
         outcome.explain()
     );
 }
+
+/// A run whose machine has `nodes` NUMA nodes of so many MiB with as many harts each.
+fn numa(run: Run, nodes: u8, harts: u8, mib: u32) -> Run {
+    (0..nodes).fold(run, |run, node| {
+        let memory = format!("memory-backend-ram,id=bank{node},size={mib}M");
+        let (first, last) = (node * harts, (node + 1) * harts - 1);
+        let part = format!("node,nodeid={node},memdev=bank{node},cpus={first}-{last}");
+        ["-object", &memory, "-numa", &part].into_iter().fold(run, |run, word| run.qemu_option(word))
+    })
+}
+
+#[test]
+fn b3_machines_beyond_the_limits_are_refused_with_the_limit() {
+    let refused = |run: Run, words: &[&str]| {
+        expect_report(&run.torus("1").adapter(false).timeout(DEADLINE).run().unwrap(), 0, 69, words);
+    };
+    for arch in Arch::ALL {
+        let run = Run::new("hello").arch(arch).qemu_option("-smp").qemu_option("65");
+        refused(run, &["cannot start", "more than 64 harts"]);
+    }
+    let banks = Run::new("hello").arch(Arch::Aarch64).harts(9).memory(288);
+    refused(numa(banks, 9, 1, 32), &["cannot start", "more banks of memory than 8"]);
+}
+
+/// This emulator's riscv64 has a socket for each NUMA node, and a controller for each socket.
+#[test]
+fn b1_sockets_with_a_controller_each_are_refused_as_such() {
+    for aia in ["aia=none", "aia=aplic"] {
+        let run = Run::new("hello").arch(Arch::Riscv64).torus("1").harts(4).memory(256).adapter(false);
+        let run = numa(run, 2, 2, 128).qemu_option("-machine").qemu_option(aia);
+        let words =
+            ["cannot start", "each interrupt some of the harts only", "one for all of them is wanted"];
+        expect_report(&run.timeout(DEADLINE).run().unwrap(), 0, 69, &words);
+    }
+}
