@@ -2,7 +2,8 @@
 //! (SPEC H-1, D-1).
 //!
 //! A frame leaves with the call that transmits it, gathered from where it lies: its cookie is back at once. What the host
-//! does not take is kept and goes first, and nothing else is sent meanwhile. Frames come in as many at once as the host
+//! does not take is kept and goes first, and nothing else is sent meanwhile: its cookie comes back when all of it went, so that
+//! whoever finds no room hears of it by a cookie, as with every card. Frames come in as many at once as the host
 //! has, and are copied to where they are wanted. A fabric that is gone is a cable that was pulled: nothing comes, and what
 //! is sent is lost.
 
@@ -73,8 +74,8 @@ pub struct Card<H> {
     /// A frame that the host has taken in part; the part that it has not.
     output: Box<[u8]>,
     unsent: Range<usize>,
-    /// There is room again, since the last look.
-    freed: bool,
+    /// That frame's cookie.
+    kept: Option<u16>,
     /// Somebody may sleep until something comes in.
     armed: bool,
     faults: u64,
@@ -105,7 +106,7 @@ impl<H> Card<H> {
             unread: 0..0,
             output: vec![0; longest].into_boxed_slice(),
             unsent: 0..0,
-            freed: false,
+            kept: None,
             armed: false,
             faults: 0,
             hal: PhantomData,
@@ -124,6 +125,15 @@ impl<H> Card<H> {
     fn lose(&mut self) {
         self.line.lose();
         self.unsent = 0..0;
+        self.give_back();
+    }
+
+    /// The frame that was kept has left.
+    fn give_back(&mut self) {
+        if let Some(cookie) = self.kept.take() {
+            // It was kept while there was room.
+            let _ = self.done.push_back(cookie);
+        }
     }
 
     /// Sends `parts`. Returns how many bytes the host took.
@@ -149,18 +159,20 @@ impl<H> Card<H> {
             let sent = self.send(&[IoSlice::new(&output[self.unsent.clone()])]);
             self.output = output;
             self.unsent.start = (self.unsent.start + sent).min(self.unsent.end);
-            self.freed |= self.unsent.is_empty();
+            if self.unsent.is_empty() {
+                self.give_back();
+            }
         }
     }
 
     /// Keeps what is left of a frame of `parts` behind its first `sent` bytes.
-    fn keep(&mut self, parts: [&[u8]; 4], sent: usize) {
+    fn keep(&mut self, parts: [&[u8]; 4], sent: usize, cookie: u16) {
         let mut end = 0;
         for part in parts {
             self.output[end..end + part.len()].copy_from_slice(part);
             end += part.len();
         }
-        self.unsent = sent..end;
+        (self.unsent, self.kept) = (sent..end, Some(cookie));
     }
 
     /// Where the next whole frame lies in what was read. Reads once if there is none.
@@ -246,7 +258,8 @@ impl<H: 'static> Nic for Card<H> {
             let parts = [&prefix[..], front, first, second];
             let sent = self.send(&parts.map(IoSlice::new));
             if sent < PREFIX + len && !self.is_gone() {
-                self.keep(parts, sent);
+                self.keep(parts, sent, cookie);
+                return true;
             }
         }
         // There is room, as was seen.
@@ -299,8 +312,7 @@ impl<H: 'static> Nic for Card<H> {
         self.line.take_back();
         let there = !self.spare.is_empty() && self.next().is_some();
         self.armed = !there;
-        let freed = core::mem::take(&mut self.freed);
-        (sent && (freed || !self.done.is_empty())) || there
+        (sent && !self.done.is_empty()) || there
     }
 
     fn interrupt(&self) -> StreamInterrupt {
@@ -311,3 +323,6 @@ impl<H: 'static> Nic for Card<H> {
         self.faults
     }
 }
+
+#[cfg(test)]
+mod tests;
