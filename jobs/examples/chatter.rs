@@ -1,6 +1,8 @@
 //! Every hart logs much, faster than a serial line sends, and none waits for it.
 //!
 //! Try it with `--baud 115200` (SPEC N-12). What finds no room is dropped and counted. In the end all harts rest until what
+//! waits has left.
+//!
 //! With `--busy` this one neither sleeps nor logs until then, and takes the line's interrupts; with `--panic` it panics instead.
 #![no_std]
 #![no_main]

@@ -1,6 +1,7 @@
 //! Goes wrong on the last task as its argument says, to show the report; the other tasks wait for it.
 //!
-//! Faults: `panic`, `callback`, `log` (a panic within a log call), `overflow`, `null`, `readonly`, `execute`,
+//! Faults: `panic`, `callback`, `log` (a panic within a log call), `words` (a panic whose words log), `held` and `kept` (a panic while
+//! another hart has the serial line, for a while or for ever), `overflow`, `null`, `readonly`, `execute`,
 //! `illegal`, `oom`, `status`, `hang` (with interrupts masked); `allocate` breaks the rule against allocation. A second argument says on which hart of
 //! the task, or `all`.
 #![no_std]
@@ -10,7 +11,9 @@ extern crate alloc;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 use core::hint::black_box;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use kernel::arch::provoke;
 use kernel::{Active, JobError, Message, Receive, Task};
 
@@ -86,6 +89,47 @@ impl defmt::Format for Unprintable {
     }
 }
 
+/// What logs while it is printed.
+struct Talkative;
+
+impl fmt::Display for Talkative {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        defmt::println!("logged while a panic is reported");
+        f.write_str("a panic whose words log, as asked for")
+    }
+}
+
+/// Hart 1 panics while this one, which alone takes the line's interrupt, has the serial line for so many nanoseconds, and lines wait
+/// for it.
+fn panic_without_the_line(task: &'static Task, ns: u64) -> Result<i32, JobError> {
+    const MS: u64 = 1_000_000;
+    const LINES: u32 = 20;
+    let is_taken: &AtomicBool = task.memory().place(AtomicBool::new(false))?;
+    let is_awake: &AtomicBool = task.memory().place(AtomicBool::new(false))?;
+    let thread = task.memory().place(move |task: &'static Task| {
+        is_awake.store(true, Relaxed);
+        while !is_taken.load(Relaxed) {
+            core::hint::spin_loop();
+        }
+        let soon = task.now_ns() + MS;
+        while task.now_ns() < soon {
+            core::hint::spin_loop();
+        }
+        panic!("a panic without the serial line, as asked for");
+    })?;
+    task.spawn(1, thread)?;
+    // A hart that wakes up looks at the line.
+    while !is_awake.load(Relaxed) {
+        core::hint::spin_loop();
+    }
+    (1..=LINES)
+        .for_each(|line| defmt::println!("line {=u32} of {=u32} waits for the serial line", line, LINES));
+    is_taken.store(true, Relaxed);
+    task.keep_line(ns);
+    task.join(1);
+    Ok(0)
+}
+
 fn provoke(task: &'static Task, fault: &'static str) -> Result<i32, JobError> {
     match fault {
         "panic" => panic!("a panic, as asked for"),
@@ -94,6 +138,9 @@ fn provoke(task: &'static Task, fault: &'static str) -> Result<i32, JobError> {
             defmt::println!("a frame that is never finished: {}", Unprintable);
             Ok(0)
         }
+        "words" => panic!("{Talkative}"),
+        "held" => panic_without_the_line(task, 200_000_000),
+        "kept" => panic_without_the_line(task, u64::MAX),
         "overflow" => Ok(recurse(1) as i32),
         "null" => Ok(provoke::null_dereference() as i32),
         "readonly" => {

@@ -52,11 +52,14 @@ pub fn start(mut console: Console) {
     *LINE.lock() = Some(Serial::new(console));
 }
 
-/// Does `what` with the line, if there is one. Never returns if another hart ends the node meanwhile.
+/// Does `what` with the line, if there is one and this hart does not end the node: then it is taken for good. Never returns if
+/// another hart ends the node meanwhile.
 fn with<R>(what: impl FnOnce(&mut Serial<Console>) -> R) -> Option<R> {
     let (result, wake) = arch::without_interrupts(|| {
         let mut line = loop {
-            stop_if_ending();
+            if ends_here() {
+                return (None, false);
+            }
             match LINE.try_lock() {
                 Some(line) => break line,
                 None => core::hint::spin_loop(),
@@ -66,6 +69,7 @@ fn with<R>(what: impl FnOnce(&mut Serial<Console>) -> R) -> Option<R> {
         let result = what(line);
         give_answer(line);
         WAITING.store(line.waiting(), Ordering::Relaxed);
+        FRAMES.store(line.frames(), Ordering::Relaxed);
         DROPPED.store(line.dropped(), Ordering::Relaxed);
         let due_ns = line.due_ns().unwrap_or(NEVER);
         (Some(result), DUE_NS.swap(due_ns, Ordering::Relaxed) == NEVER && due_ns != NEVER)
@@ -86,8 +90,9 @@ pub fn drop_frame() {
     with(Serial::drop_one);
 }
 
-/// Copies of what the line says of itself, for who looks often.
+/// Copies of what the line says of itself, for who looks often or cannot have it.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
+static FRAMES: AtomicU32 = AtomicU32::new(0);
 static DROPPED: AtomicU32 = AtomicU32::new(0);
 
 /// Bytes that wait for the line.
@@ -149,6 +154,9 @@ static SLEEPERS: SleepSet = SleepSet::new();
 /// No interrupt of the line reaches a hart: those that are idle look after it.
 pub fn look_when_idle() {
     LOOKS.store(true, Ordering::Relaxed);
+    // Who sleeps already did not say so: it does from its next sleep on.
+    let harts = arch::machine().map_or(0, |machine| machine.harts.len());
+    (0..harts).filter(|&hart| hart != arch::hart()).for_each(board::interrupt_hart);
 }
 
 /// This hart is about to sleep: says until when at most. To be followed by [`wake_up`].
@@ -165,7 +173,9 @@ pub fn fall_asleep() -> Option<u64> {
 pub fn wake_up() {
     if LOOKS.load(Ordering::Relaxed) {
         SLEEPERS.disarm(arch::hart());
-        with(|line| line.look(clock::now_ns));
+        if DUE_NS.load(Ordering::Relaxed) != NEVER {
+            with(|line| line.look(clock::now_ns));
+        }
     }
 }
 
@@ -192,11 +202,24 @@ fn give_answer(line: &mut Serial<Console>) {
 /// Most bytes of an answer.
 const ANSWER_BYTES: usize = 64;
 
-fn stop_if_ending() {
-    let ending = ENDING.load(Ordering::Relaxed);
-    if ending != 0 && ending != arch::hart() + 1 {
-        arch::park();
+/// Whether this hart ends the node. Never returns if another one does: whatever this hart holds it keeps, so the other is to need
+/// none of it.
+fn ends_here() -> bool {
+    match ENDING.load(Ordering::Relaxed) {
+        0 => false,
+        ending if ending == arch::hart() + 1 => true,
+        _ => arch::park(),
     }
+}
+
+/// Keeps the line for so many nanoseconds, for the job that tests reports.
+pub fn keep(ns: u64) {
+    let until_ns = clock::now_ns().saturating_add(ns);
+    with(|_| {
+        while clock::now_ns() < until_ns {
+            core::hint::spin_loop();
+        }
+    });
 }
 
 /// Whether this hart is the one to end the node, the first time it asks. A second time it is told so; any other
@@ -225,16 +248,16 @@ pub enum Ending {
 pub enum LastWords {
     /// Behind all that waits.
     Line(&'static mut Serial<Console>),
-    /// Past it, as whoever had it does not give it back: what waits is lost.
-    Raw(Console),
+    /// Past it, as whoever had it does not give it back: what waits is lost, so many frames.
+    Raw(Console, u32),
     /// There is no console.
     Nowhere,
 }
 
-/// The line for a hart that ends the node: waits a little for another hart that has it, then takes it all the same. Needs no
-/// lock that might be held.
+/// The line for a hart that ends the node: waits a second for another hart that has it, which an emulator may keep from running
+/// for long, then takes it all the same. Needs no lock that might be held.
 pub fn seize() -> LastWords {
-    let patience = arch::counter() + arch::counter_hz() / 50;
+    let patience = arch::counter() + arch::counter_hz();
     let guard = loop {
         let guard = LINE.try_lock();
         if guard.is_some() || arch::counter() > patience {
@@ -249,7 +272,7 @@ pub fn seize() -> LastWords {
     let Some(mut console) = board::console() else { return LastWords::Nowhere };
     // Ends a frame that was cut off.
     console.write(&[0]);
-    LastWords::Raw(console)
+    LastWords::Raw(console, FRAMES.load(Ordering::Relaxed))
 }
 
 impl LastWords {
@@ -258,7 +281,7 @@ impl LastWords {
         let head = head(kind);
         match self {
             Self::Line(line) => line.say(&[&head, payload, &[0]], clock::now_ns),
-            Self::Raw(console) => [&head, payload, &[0]].iter().for_each(|part| console.write(part)),
+            Self::Raw(console, _) => [&head, payload, &[0]].iter().for_each(|part| console.write(part)),
             Self::Nowhere => {}
         }
     }
@@ -267,8 +290,16 @@ impl LastWords {
     pub fn flush(&mut self) {
         match self {
             Self::Line(line) => line.uart().flush(),
-            Self::Raw(console) => console.flush(),
+            Self::Raw(console, _) => console.flush(),
             Self::Nowhere => {}
+        }
+    }
+
+    /// Frames that are lost, as another hart kept the line.
+    pub fn lost(&self) -> u32 {
+        match *self {
+            Self::Raw(_, lost) => lost,
+            Self::Line(_) | Self::Nowhere => 0,
         }
     }
 }
@@ -291,6 +322,13 @@ impl Text {
     /// Its bytes, none of them zero or a line feed.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    /// The same as text; up to where a character was cut off.
+    pub fn as_str(&self) -> &str {
+        let bytes = self.as_bytes();
+        str::from_utf8(bytes)
+            .unwrap_or_else(|error| str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or(""))
     }
 }
 

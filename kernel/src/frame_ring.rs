@@ -11,13 +11,15 @@ pub struct FrameRing<const N: usize> {
     head: usize,
     /// Bytes that wait.
     len: usize,
+    /// Frames that wait, the first perhaps in part.
+    frames: u32,
     dropped: u32,
 }
 
 impl<const N: usize> FrameRing<N> {
     /// An empty ring.
     pub const fn new() -> Self {
-        Self { bytes: [0; N], head: 0, len: 0, dropped: 0 }
+        Self { bytes: [0; N], head: 0, len: 0, frames: 0, dropped: 0 }
     }
 
     /// Puts in a frame, which lies in `parts`, if that leaves `spare` bytes free; else drops and counts it. Returns whether it is
@@ -35,6 +37,7 @@ impl<const N: usize> FrameRing<N> {
             self.bytes[..back.len()].copy_from_slice(back);
             self.len += part.len();
         }
+        self.frames = self.frames.saturating_add(1);
         true
     }
 
@@ -50,7 +53,10 @@ impl<const N: usize> FrameRing<N> {
 
     /// The first `count` bytes, all of [`next`](Self::next) at most, wait no more.
     pub fn take(&mut self, count: usize) {
-        let count = count.min(self.next().len());
+        let taken = self.next();
+        let taken = &taken[..count.min(taken.len())];
+        let (count, ends) = (taken.len(), taken.iter().filter(|&&byte| byte == 0).count());
+        self.frames = self.frames.saturating_sub(ends as u32);
         self.head = (self.head + count) % N;
         self.len -= count;
     }
@@ -63,6 +69,11 @@ impl<const N: usize> FrameRing<N> {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Frames that wait, those that are sent in part among them. Each ends with the only zero byte that is in it.
+    pub fn frames(&self) -> u32 {
+        self.frames
     }
 
     /// Frames that were dropped so far.
@@ -83,6 +94,14 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
     use std::vec::Vec;
+
+    #[test]
+    fn n12_a_frame_waits_until_its_end_is_sent() {
+        let mut ring = FrameRing::<8>::new();
+        assert!(ring.push(&[b"ab\0"], 0) && ring.push(&[b"c", b"\0"], 0) && !ring.push(&[b"defg\0"], 0));
+        let after = [2, 1, 1, 1].map(|bytes| (ring.take(bytes), ring.frames()).1);
+        assert_eq!(after, [2, 1, 1, 0]);
+    }
 
     #[test]
     fn n12_a_frame_that_finds_no_room_is_dropped_whole_and_counted() {

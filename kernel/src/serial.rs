@@ -140,10 +140,12 @@ impl<U: SerialPort> Serial<U> {
             if self.ring.is_empty() {
                 return;
             }
-            if let Some(pace) = self.pace {
-                self.due_ns = Some(pace.idle_ns());
+            let idle_ns = self.pace.map(|pace| pace.idle_ns());
+            if let Some(due_ns) = idle_ns.filter(|&idle_ns| idle_ns > now()) {
+                self.due_ns = Some(due_ns);
                 return;
             }
+            // No pace, or one that the UART itself does not keep up with.
             if !self.serves {
                 self.due_ns = Some(now() + LOOK_EVERY_NS);
                 return;
@@ -175,8 +177,8 @@ impl<U: SerialPort> Serial<U> {
 
     /// Sends all that waits, then `parts`, by polling; nothing interrupts any more.
     pub fn say(&mut self, parts: &[&[u8]], now: impl Fn() -> u64) {
-        self.serves = false;
-        self.want_room(false);
+        (self.serves, self.wants_room) = (false, false);
+        self.apply();
         while !self.ring.is_empty() {
             self.send(&now);
             core::hint::spin_loop();
@@ -202,6 +204,11 @@ impl<U: SerialPort> Serial<U> {
     /// Bytes that wait.
     pub fn waiting(&self) -> usize {
         self.ring.len()
+    }
+
+    /// Frames that wait, the first perhaps in part.
+    pub fn frames(&self) -> u32 {
+        self.ring.frames()
     }
 
     /// Frames that were dropped.

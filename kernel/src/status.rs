@@ -30,11 +30,19 @@ pub fn exit_code(status: i32) -> u8 {
     }
 }
 
-/// Sends the end status, with `counters` in it, each followed by a blank, and leaves the emulator.
-pub fn finish(mut line: LastWords, code: u8, counters: impl fmt::Display) -> ! {
+/// Sends the end status, with `counters` in it, each followed by a blank, and leaves the emulator. It waits for no other hart: those
+/// have stopped, whatever they held.
+pub fn finish(mut line: LastWords, code: u8, counters: &str) -> ! {
     let allocations = heap::allocations_since_start();
     let (down, lost) = (links::down(), links::lost());
-    let unlogged = console::dropped();
+    let frames = line.lost();
+    if frames > 0 {
+        let text = Text::new(format_args!(
+            "a hart kept the serial line for more than a second: {frames} frames that waited for it are lost"
+        ));
+        line.send(FrameKind::Report, text.as_bytes());
+    }
+    let unlogged = console::dropped().saturating_add(frames);
     let text = Text::new(format_args!(
         "end status={code} {counters}allocations={allocations} down={down} lost={lost} unlogged={unlogged}"
     ));
@@ -46,12 +54,14 @@ pub fn finish(mut line: LastWords, code: u8, counters: impl fmt::Display) -> ! {
 /// Ends the node with the job's status.
 pub fn end_job(status: i32, counters: impl fmt::Display) -> ! {
     let code = exit_code(status);
+    // Before the others stop: one of them may keep what counts.
+    let counters = Text::new(format_args!("{counters}"));
     if console::begin_ending() == Ending::Again {
         board::exit(code);
     }
     // What came up, or went down, since the last sleep.
     links::look();
-    finish(console::seize(), code, counters)
+    finish(console::seize(), code, counters.as_str())
 }
 
 /// Whether the job goes on when a node dies.

@@ -186,6 +186,12 @@ impl Task {
         Backlog { bytes: console::waiting(), unlogged: console::dropped() }
     }
 
+    /// Keeps the serial line from all other harts for so many nanoseconds: for the job that tests reports.
+    #[doc(hidden)]
+    pub fn keep_line(&self, ns: u64) {
+        console::keep(ns);
+    }
+
     /// Rate of the clock's counter.
     pub fn clock_hz(&self) -> u64 {
         arch::counter_hz()

@@ -140,7 +140,7 @@ fn n12_who_ends_the_node_sends_what_waits_before_its_own_words() {
         line.say(&[b"last", b" words"], never);
         line.uart.send(4);
         assert_eq!(line.uart.sent, b"firstsecondlast words", "{cause:?}");
-        assert!(!line.uart.wants && !line.uart.interrupts());
+        assert!(!line.uart.wants && !line.uart.interrupts() && !line.uart.received, "{cause:?}");
     }
 }
 
@@ -187,6 +187,31 @@ fn n12_a_paced_line_interrupts_when_a_real_one_would() {
         interrupts += 1;
     }
     assert_eq!((interrupts, now.get()), (2, 2 * 16 * 86_806));
+}
+
+#[test]
+fn n12_a_line_that_is_slower_than_its_pace_is_looked_at_later_or_interrupts() {
+    let now = Cell::new(0);
+    let time = || now.get();
+    for serves in [false, true] {
+        now.set(0);
+        let mut line = Serial::new(Fake::new(Cause::Level, 4));
+        line.slow_down(1_000_000);
+        if serves {
+            line.listen(time);
+        }
+        assert!(line.push(&[&[1; 40]], Worth::Log, time));
+        // Nothing leaves the UART meanwhile.
+        let due = line.due_ns().expect("somebody is to look");
+        now.set(due + 5);
+        line.look(time);
+        if serves {
+            line.serve(time);
+            assert!(line.uart.wants && line.due_ns().is_none());
+        } else {
+            assert_eq!(line.due_ns(), Some(due + 5 + LOOK_EVERY_NS), "not in the past");
+        }
+    }
 }
 
 proptest! {

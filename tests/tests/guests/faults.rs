@@ -43,6 +43,12 @@ on_both_architectures! {
         expect_report(&faulty(arch, "callback"), 1, 101, &["panic", "in a callback"]);
     }
 
+    fn n10_what_is_logged_within_a_report_does_not_keep_it_back(arch) {
+        let outcome = faulty(arch, "words");
+        expect_report(&outcome, 1, 101, &["a panic whose words log, as asked for"]);
+        assert!(!outcome.nodes[1].said("logged while a panic"), "{}", outcome.explain());
+    }
+
     fn n10_a_stack_overflow_meets_the_guard_page(arch) {
         expect_report(&faulty(arch, "overflow"), 1, 102, &["stack overflow"]);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use tests::{expect_clean, expect_report, on_both_architectures};
-use xtask::{Board, Outcome, Run};
+use xtask::{Arch, Board, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 /// Lines of each hart. There is room for those of two, and for some of a third.
@@ -37,6 +37,25 @@ fn expect_whole(outcome: &Outcome, harts: u8) -> (usize, usize) {
     let unlogged = node.unlogged() as usize;
     assert_eq!(said.len() + unlogged, all, "{unlogged} are told of: {}", outcome.explain());
     (unlogged, heard)
+}
+
+/// The line's interrupt reaches a hart; else harts that are idle look at the line, and all leaves as well.
+#[track_caller]
+fn expect_interrupts(outcome: &Outcome) {
+    let up = outcome.nodes[0].statuses.iter().find(|status| status.word == "up").expect("an up status");
+    assert_eq!(up.number("answers"), Some(1), "{}", outcome.explain());
+}
+
+/// A panic while another hart has the serial line: how many of the lines that waited came, and how many were counted.
+#[track_caller]
+fn panic_without_the_line(arch: Arch, fault: &str) -> (Outcome, [usize; 2]) {
+    let run = Run::new("faults").arch(arch).torus("1").harts(2).args([fault]).timeout(DEADLINE);
+    let outcome = run.baud(115_200).icount(true).run().unwrap();
+    expect_report(&outcome, 0, 101, &["a panic without the serial line, as asked for"]);
+    let node = &outcome.nodes[0];
+    let came = node.lines.iter().filter(|line| line.text.ends_with("waits for the serial line")).count();
+    let unlogged = node.unlogged() as usize;
+    (outcome, [came, unlogged])
 }
 
 /// The numbers of the job's last line: microseconds in which all was said, then bytes that waited, and for how many.
@@ -77,10 +96,23 @@ on_both_architectures! {
         assert!(places.is_sorted(), "{places:?}: {}", outcome.explain());
     }
 
+    fn n10_a_panic_waits_for_a_hart_that_has_the_serial_line(arch) {
+        let (outcome, lines) = panic_without_the_line(arch, "held");
+        assert_eq!(lines, [20, 0], "{}", outcome.explain());
+    }
+
+    fn n12_what_a_hart_that_keeps_the_serial_line_has_lost_is_counted(arch) {
+        let (outcome, [came, unlogged]) = panic_without_the_line(arch, "kept");
+        assert!(came < 20 && came + unlogged >= 20, "{came} came, {unlogged} counted: {}", outcome.explain());
+        let told = format!("{unlogged} frames that waited for it are lost");
+        assert!(outcome.reports().any(|line| line.contains(&told)), "{}", outcome.explain());
+    }
+
     fn n12_what_waits_leaves_by_the_interrupt_of_the_line(arch) {
         // One hart neither sleeps nor logs until then.
         let outcome = chatter(HARTS, &["--busy"]).arch(arch).baud(115_200).run().unwrap();
         expect_clean(&outcome);
+        expect_interrupts(&outcome);
         expect_whole(&outcome, HARTS);
     }
 }
@@ -90,6 +122,7 @@ fn n12_b6_what_waits_leaves_by_the_interrupt_of_each_boards_line() {
     for (board, harts) in [(Board::SifiveU, 4), (Board::Versal, 2), (Board::Zcu102, 4), (Board::VirtAia, 4)] {
         let outcome = chatter(harts, &["--busy"]).board(board).baud(115_200).run().unwrap();
         expect_clean(&outcome);
+        expect_interrupts(&outcome);
         expect_whole(&outcome, harts);
     }
 }
