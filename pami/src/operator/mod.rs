@@ -94,7 +94,8 @@ impl Order {
 
 /// What combines elements by an application's operator: a function, or what knows more than one.
 pub trait Combine: Sync {
-    /// Combines `from` into `into`, spans of whole elements and of one length, with operands in this order.
+    /// Combines `from` into `into`, spans of whole elements and of one length, with operands in this order. It is called in
+    /// advances only, never in the call of a collective.
     fn combine(&self, into: &mut [u8], from: &[u8], order: Order);
 }
 
@@ -191,6 +192,11 @@ impl Reducer {
                 if operator.locates() { 2 * element.bytes().max(4) } else { element.bytes() }
             }
         }
+    }
+
+    /// Whether an application's function combines.
+    pub(crate) fn is_user(&self) -> bool {
+        matches!(self.0, Combiner::User(_))
     }
 
     /// A number of the operator and the type; users' operators all have the same.

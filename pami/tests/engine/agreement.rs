@@ -4,6 +4,7 @@ use crate::machine::buffer;
 use crate::stage::{Case, Port, Stage, TUNING, leak, shared, with_scratch, words};
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Order, Reducer, UserOperator};
 use pami::{Collect, CollectError, OperationError, Shared, WORLD};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// What each of two members hears that call these; the second begins when all that comes of the first's call has come.
 fn both(calls: [(Case, Operator); 2]) -> Vec<Result<(), OperationError>> {
@@ -200,4 +201,40 @@ fn g3_elements_of_an_operator_of_ones_own_are_of_any_length_up_to_1024() {
     let told = stage.told;
     let (long, _) = call(0, 1032, told.done(0).unwrap());
     assert_eq!(stage.contexts[0].collect(long), Err(CollectError::ElementLen(1032)));
+}
+
+/// An operator may call the library that is just calling the engine, and holds what it then waits for.
+#[test]
+fn g9_an_operator_of_ones_own_runs_in_no_call() {
+    static IN_CALL: AtomicBool = AtomicBool::new(false);
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    fn watched(into: &mut [u8], from: &[u8], order: Order) {
+        assert!(!IN_CALL.load(Relaxed), "an operator runs in a call");
+        RUNS.fetch_add(1, Relaxed);
+        add(into, from, order);
+    }
+    let mut stage = Stage::new(2, 1, 1, 3);
+    let told = stage.told;
+    let operator = UserOperator { combine: leak(watched), element_len: 8, commutes: true };
+    let outputs = [0, 1].map(|rank| {
+        let output = shared(&[0]);
+        let collect = Collect {
+            input: Some((shared(&[5 + rank as u64]), 0)),
+            output: Some((output.clone(), 0)),
+            blocks: Blocks::equal(1),
+            sources: Blocks::equal(1),
+            reducer: Some(Reducer::user(operator).unwrap()),
+            ..Collect::new(WORLD, Collective::Allreduce, told.done(0).unwrap())
+        };
+        let collect = with_scratch(&stage[rank], collect).unwrap();
+        IN_CALL.store(true, Relaxed);
+        stage[rank].collect(collect).unwrap();
+        IN_CALL.store(false, Relaxed);
+        // All that the other wants comes before its call.
+        stage.rest();
+        output
+    });
+    stage.until(2);
+    stage.all_good();
+    assert_eq!((outputs.map(|output| words(&output)[0]), RUNS.load(Relaxed)), ([11; 2], 2));
 }

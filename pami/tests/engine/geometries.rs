@@ -144,6 +144,26 @@ fn r1_what_is_late_of_a_destroyed_geometry_is_of_no_other() {
     }
 }
 
+/// What a member sent of a collective that another gave up may come when that one has destroyed the geometry.
+#[test]
+fn r1_a_short_message_of_a_destroyed_geometry_is_no_breach() {
+    let mut stage = Stage::new(2, 1, 1, 4);
+    let members = stage.everyone();
+    let id = stage.create(1, members, None);
+    let sum = Case { root: 1, what: Collective::Broadcast, ..allreduce(id, 2, 3) };
+    stage.start(1, sum, 1);
+    let abandoned = stage.done(0).unwrap();
+    stage[0].abandon(id, 7, abandoned).unwrap();
+    // Nothing moves between them before that.
+    stage.run(&[0], |_| false);
+    assert_eq!(stage.results(), [(0, Err(OperationError::Abandoned { rank: 0, reason: 7 }))]);
+    assert_eq!(stage[0].destroy_geometry(id), Ok(()));
+    stage.rest();
+    assert_eq!(stage[0].counters().protocol_errors, 0);
+    // The root waits for nobody.
+    assert_eq!(stage.results(), [(1, Ok(()))]);
+}
+
 #[test]
 fn g1_members_that_mean_different_geometries_all_hear_of_it() {
     let mut stage = Stage::new(4, 1, 1, 7);

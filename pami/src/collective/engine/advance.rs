@@ -3,7 +3,7 @@
 use super::Engine;
 use super::limits::PATIENCE_NS;
 use super::route::Leaving;
-use super::slot::{Ending, Slot};
+use super::slot::{Ending, May, Slot};
 use super::wire::{CALLED, Label, Stop, Wire, Word};
 use crate::device::Port;
 use crate::dispatch::{Completion, Done};
@@ -47,7 +47,7 @@ impl<A> Engine<A> {
         while let Some(number) = pass.next.filter(|_| pass.left > 0) {
             pass.next = self.in_flight.after(&self.slots, number);
             pass.left -= 1;
-            pass.moved += usize::from(self.run_slot(number, port, transport));
+            pass.moved += usize::from(self.run_slot(number, true, port, transport));
             if self.slots.get(number).is_some_and(Slot::is_over)
                 && (self.bulk.is_empty() || self.take_memory_back(number, port))
             {
@@ -120,22 +120,23 @@ impl<A> Engine<A> {
         slot.tells() && !self.slots.values().any(|other| other.tells_before(slot))
     }
 
-    /// Goes on with a collective as far as it can. Returns whether anything moved.
+    /// Goes on with a collective as far as it can, in an advance or in its call. Returns whether anything moved.
     pub(super) fn run_slot<P: Port>(
         &mut self,
         number: u32,
+        in_advance: bool,
         port: &mut P,
         transport: &mut Transport<P>,
     ) -> bool {
-        let begins = self.may_begin(number);
+        let begin = self.may_begin(number);
         let asked = self.ask(number, port);
-        let tells = self.may_tell(number);
+        let may = May { begin, tell: self.may_tell(number), call_users: in_advance };
         let Self { slots, geometries, early, bulk, .. } = self;
         let Some(slot) = slots.get_mut(number) else { return false };
         let Some(entry) = &mut geometries[slot.geometry()] else { return false };
         let network = port.network();
         let room = (early, bulk, number);
-        slot.advance(entry, room, Wire::new(port, transport), network, (begins, tells)) | asked
+        slot.advance(entry, room, Wire::new(port, transport), network, may) | asked
     }
 
     /// Has nobody reach into the memory of a collective that is over. Returns whether so it is: its gets must have ended.

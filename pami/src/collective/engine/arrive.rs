@@ -83,7 +83,9 @@ impl<A> Engine<A> {
                 let failed = |herald: &&mut Herald| herald.knows(label.key);
                 let late = word.may_come_late()
                     || word.may_be_cut_off() && self.is_past(&label)
-                    || word == Word::Short && self.herald.as_ref().is_some_and(failed);
+                    || word == Word::Short
+                        && (self.was_destroyed(GeometryId(label.key.geometry))
+                            || self.herald.as_ref().is_some_and(failed));
                 if !late {
                     transport.protocol_error();
                 }

@@ -168,7 +168,7 @@ impl<A> Engine<A> {
         if let Some(number) = self.start(&mut collect, Start::Called, port)?
             && !self.slots.values().any(Slot::tells)
         {
-            self.run_slot(number, port, transport);
+            self.run_slot(number, false, port, transport);
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use creation::Creation;
 use heapless::Vec;
+pub(super) use run::May;
 pub(super) use take::Taken;
 
 /// Messages each way that a round has under way at once; further ones are started when some are done.

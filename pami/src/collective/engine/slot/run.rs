@@ -20,6 +20,17 @@ const STEPS_PER_ADVANCE: usize = 64;
 /// What a collective uses of its engine, and its place among those in flight.
 type Room<'a> = (&'a mut EarlyMessages, &'a mut Bulk, u32);
 
+/// What is permitted to a collective that goes on.
+#[derive(Clone, Copy)]
+pub(in super::super) struct May {
+    /// Its turn has come.
+    pub(in super::super) begin: bool,
+    /// It is its turn to tell how it ended.
+    pub(in super::super) tell: bool,
+    /// Operators of users may run. In a call they may not: who calls may hold what they wait for.
+    pub(in super::super) call_users: bool,
+}
+
 /// What became of a step.
 enum Carried {
     Done,
@@ -30,8 +41,7 @@ enum Carried {
 }
 
 impl<A> Slot<A> {
-    /// Goes on as far as it can: `begins` if its turn has come, `tells` how it ended if that is its turn. Returns whether anything
-    /// moved.
+    /// Goes on as far as it can and `may`. Returns whether anything moved.
     #[inline]
     pub(in super::super) fn advance<P: Port>(
         &mut self,
@@ -39,17 +49,17 @@ impl<A> Slot<A> {
         (early, bulk, number): Room<'_>,
         mut wire: Wire<'_, P>,
         network: Option<impl CollectiveNetwork>,
-        (begins, tells): (bool, bool),
+        may: May,
     ) -> bool {
-        if begins {
+        if may.begin {
             self.begin(entry, early);
         }
-        let mut moved = self.run(entry, early, (bulk, number), &mut wire);
+        let mut moved = self.run(entry, early, (bulk, number), &mut wire, may.call_users);
         if self.pass(&mut entry.way, network) {
             moved = true;
-            self.run(entry, early, (bulk, number), &mut wire);
+            self.run(entry, early, (bulk, number), &mut wire, may.call_users);
         }
-        if tells {
+        if may.tell {
             moved |= self.tell(entry, &mut wire);
         }
         self.refused = wire.has_refused();
@@ -167,6 +177,7 @@ impl<A> Slot<A> {
         early: &mut EarlyMessages,
         (bulk, number): (&mut Bulk, u32),
         wire: &mut Wire<'_, P>,
+        call_users: bool,
     ) -> bool {
         let mut moved = self.pump(bulk, number, wire);
         for _ in 0..STEPS_PER_ADVANCE {
@@ -176,6 +187,12 @@ impl<A> Slot<A> {
             }
             self.waiting = false;
             let Some(step) = self.next_step() else { break };
+            if !call_users
+                && matches!(step, Step::Reduce { .. })
+                && self.reducer.is_some_and(|it| it.is_user())
+            {
+                break;
+            }
             match self.carry_out(step, entry, early, wire) {
                 Carried::Done => {
                     self.schedule.pass();
