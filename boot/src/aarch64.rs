@@ -20,7 +20,7 @@
 
 mod copies;
 
-use crate::stacks::{EMERGENCY_TOP, STACK_TOP};
+use crate::stacks::{EMERGENCY_TOP, HARTS, STACK_TOP};
 
 /// Tables of the translation at boot: a root; two of each level for the image, and one for each 2 MiB of it (`linker.ld` has
 /// the most); two of each level for the tree, and two for its at most 2 MiB.
@@ -146,6 +146,25 @@ boot_primary:
     mrs     x1, mpidr_el1
     mov     x2, x21
     b       kernel_primary
+
+    // From a spin table, with nothing in x0: the number is that of this hart's id. One that is not ours stays here.
+    .globl boot_released
+boot_released:
+    mrs     x1, mpidr_el1
+    movz    x2, #0xffff                 // the affinity
+    movk    x2, #0x00ff, lsl #16
+    movk    x2, #0x00ff, lsl #32
+    and     x1, x1, x2
+    adrp    x2, BOOT_HART_IDS
+    add     x2, x2, :lo12:BOOT_HART_IDS
+    mov     x0, xzr
+1:  ldr     x3, [x2, x0, lsl #3]
+    cmp     x3, x1
+    b.eq    boot_secondary
+    add     x0, x0, #1
+    cmp     x0, #{harts}
+    b.lo    1b
+    b       stop
 
     .globl boot_secondary
 boot_secondary:
@@ -447,6 +466,7 @@ boot_tables:
 boot_tables_end:
 "#,
     tables = const BOOT_TABLES,
+    harts = const HARTS,
     stack_top = const STACK_TOP,
     emergency_top = const EMERGENCY_TOP,
 );

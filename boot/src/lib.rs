@@ -86,6 +86,20 @@ pub fn stop_entry() -> usize {
     boot_stop as *const () as usize
 }
 
+/// The ids that [`set_hart_id`] set, where harts without caches read them.
+pub fn hart_ids() -> &'static [AtomicU64] {
+    &BOOT_HART_IDS
+}
+
+/// Where harts go from a spin table: each finds its number by its id. To be said of all before any goes.
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
+pub fn released_entry() -> usize {
+    unsafe extern "C" {
+        fn boot_released();
+    }
+    boot_released as *const () as usize
+}
+
 /// Where the firmware is to start the other harts, with their number, 1 or more, as context.
 #[cfg(target_os = "none")]
 pub fn secondary_entry() -> usize {

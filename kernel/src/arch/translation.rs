@@ -117,6 +117,13 @@ fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: &[Bank])
         }
         Some(Controller::Events) | None => {}
     }
+    // Harts that spin share pages.
+    for (number, hart) in machine.harts.iter().enumerate() {
+        let known = |page| machine.harts[..number].iter().any(|other| other.release_page() == Some(page));
+        if let Some(page) = hart.release_page().filter(|&page| !known(page)) {
+            tables.map(range(page), MemoryType::Device)?;
+        }
+    }
     if let Some(pci) = machine.pci {
         tables.map(range(pci.configuration), MemoryType::Device)?;
         tables.map(range(pci.window), MemoryType::Device)?;

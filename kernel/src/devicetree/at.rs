@@ -44,7 +44,7 @@ pub fn cell(node: &FdtNode<'static>, name: &str) -> Option<u32> {
     value(node, name)?.first_chunk().map(|cell| u32::from_be_bytes(*cell))
 }
 
-/// The same as a rate, which 0 is not: 32 or 64 bits.
+/// The same as a rate, or what else 0 is not: 32 or 64 bits.
 pub fn rate(node: &FdtNode<'static>, name: &str) -> Option<u64> {
     let rate = match *value(node, name)? {
         [_, _, _, _] => u64::from(cell(node, name)?),
@@ -178,6 +178,23 @@ impl At<'_> {
         let (cells, _) = cells.as_chunks::<4>();
         let each = cells.chunks_exact(parent.cells).take(MOST_INTERRUPTS);
         each.map(|cells| interrupt(cells).ok_or(elsewhere)).collect()
+    }
+
+    /// Where a cpu spins until it is told to go on, if it does: its node says how it starts, or that around it.
+    ///
+    /// # Errors
+    /// It spins, and there is no such word.
+    pub fn release(&self) -> Result<Option<usize>, TreeError> {
+        let method = |at: &At<'_>| text(&at.node, "enable-method");
+        if method(self).or_else(|| method(self.outer?)) != Some("spin-table") {
+            return Ok(None);
+        }
+        let none = self.error("a spin-table without cpu-release-addr");
+        let address = rate(&self.node, "cpu-release-addr").ok_or(none)?;
+        let is_word = address.is_multiple_of(8);
+        is_word
+            .then_some(Some(address as usize))
+            .ok_or(self.error("a cpu-release-addr that is no multiple of 8"))
     }
 
     /// A property of this node or of the nearest around it that has it.

@@ -21,6 +21,7 @@ struct Cpu {
     phandle: Option<u32>,
     intc: Option<u32>,
     domain: Option<u32>,
+    release: Option<usize>,
     carryless: bool,
     sv48: bool,
     name: &'static str,
@@ -272,7 +273,13 @@ impl Builder {
         // Those that translate 57 bits translate 48 too.
         let sv48 = matches!(text(&at.node, "mmu-type"), Some("riscv,sv48" | "riscv,sv57"));
         let domain = cell(&at.node, NUMA_NODE);
-        let cpu = Cpu { id, phandle, intc, domain, carryless, sv48, name: at.node.name() };
+        let release = at.release()?;
+        let page = release.map(|start| Region { start, bytes: 8 }.grown_to_pages());
+        // Nobody else is to have what others spin in.
+        if let Some(page) = page.filter(|page| !self.reserved.contains(page)) {
+            self.reserve(page)?;
+        }
+        let cpu = Cpu { id, phandle, intc, domain, release, carryless, sv48, name: at.node.name() };
         self.cpus.push(cpu).map_err(|_| at.error("more than 64 harts; a node has 1 to 64"))
     }
 
@@ -467,6 +474,7 @@ impl Builder {
                 _ => self.context(cpu).map(u64::from),
             },
             domain: cpu.domain,
+            release: cpu.release,
             place,
         };
         let mut harts: Vec<_, HARTS> = self.cpus.iter().zip(places).map(hart).collect();

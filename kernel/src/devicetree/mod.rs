@@ -49,8 +49,17 @@ pub struct Hart {
     pub at_controller: Option<u64>,
     /// The NUMA node that it is part of, if the tree counts them.
     pub domain: Option<u32>,
+    /// The word at which it waits for the address to go on at, if it spins (`cpu-release-addr`); a multiple of 8.
+    pub release: Option<usize>,
     /// Where it is in the node: one core of a chip each, if the tree does not tell.
     pub place: HartPlace,
+}
+
+impl Hart {
+    /// The page of the word at which it spins.
+    pub fn release_page(&self) -> Option<Region> {
+        self.release.map(|start| Region { start, bytes: size_of::<u64>() }.grown_to_pages())
+    }
 }
 
 /// The kind of serial line.

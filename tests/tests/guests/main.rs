@@ -20,4 +20,5 @@ mod modules;
 mod npb;
 mod readme;
 mod serial_line;
+mod spin_table;
 mod tree;

@@ -3,7 +3,6 @@
 
 use core::arch::asm;
 use core::ops::Range;
-use core::sync::atomic::AtomicU32;
 
 /// Whether pages can be mapped without caches.
 pub(crate) const UNCACHED: bool = true;
@@ -40,7 +39,7 @@ unsafe fn clean_and_forget(line: usize) {
 }
 
 /// Writes back what caches hold of these words, and forgets it.
-pub(crate) fn flush(words: &[AtomicU32]) {
+pub(crate) fn flush<T>(words: &[T]) {
     let whole = words.as_ptr_range();
     for line in lines(whole.start.cast()..whole.end.cast()) {
         // SAFETY: the line is mapped, as part of it is borrowed.

@@ -11,7 +11,7 @@ pub(crate) mod interrupt;
 pub(crate) mod translation;
 
 use crate::arch::{NO_STACKS, machine};
-use crate::devicetree::{Firmware, Machine};
+use crate::devicetree::{Firmware, Hart, Machine};
 use aarch64_cpu::registers::{
     CNTFRQ_EL0, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTVCT_EL0, Readable, TPIDR_EL1, Writeable,
 };
@@ -91,18 +91,36 @@ pub(crate) fn frame_pointer() -> usize {
 /// Every hart has the kernel's level.
 pub(crate) fn rest_monitors(_: &Machine) {}
 
-/// Starts hart `hart` through PSCI.
+/// Has the hart that spins at the word at `release` go on in the kernel, as all of `machine` that share the word. The word is
+/// mapped past the caches, as the hart may have none.
+fn release_hart(machine: &Machine, release: usize) {
+    for (hart, Hart { id, .. }) in machine.harts.iter().enumerate() {
+        boot::set_hart_id(super::numbers::boot_number(hart), *id);
+    }
+    caches::flush(boot::hart_ids());
+    let word = core::ptr::with_exposed_provenance_mut::<u64>(release);
+    // SAFETY: the tree says that the word is for this, it is aligned, kept from all else, and mapped.
+    unsafe { word.write_volatile(boot::released_entry() as u64) };
+    // SAFETY: a barrier and a hint.
+    unsafe { asm!("dsb sy", "sev", options(nostack, preserves_flags)) }
+}
+
+/// Starts hart `hart` as its node says: from its spin table, else through PSCI.
 pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static str> {
-    let target = machine.harts.get(hart).ok_or("no such hart")?.id;
+    let Hart { id: target, release, .. } = *machine.harts.get(hart).ok_or("no such hart")?;
     let entry = boot::secondary_entry() as u64;
     let number = super::numbers::boot_number(hart);
     boot::stack(number).ok_or(NO_STACKS)?;
     // What the hart is to find in memory is there before it runs.
     io_barrier();
+    if let Some(release) = release {
+        release_hart(machine, release);
+        return Ok(());
+    }
     let started = match machine.firmware {
         Firmware::PsciHvc => psci::cpu_on::<Hvc>(target, entry, number as u64),
         Firmware::PsciSmc => psci::cpu_on::<Smc>(target, entry, number as u64),
-        Firmware::Sbi => return Err("the tree has no psci node"),
+        Firmware::Sbi => return Err("the tree has no psci node, and for the hart no spin-table"),
     };
     started.map_err(|error| match error {
         Error::NotSupported => "PSCI: not supported",

@@ -48,6 +48,7 @@ pub(crate) fn read() -> Machine {
         id: number as u64,
         at_controller: Some(number as u64),
         domain: None,
+        release: None,
         place: HartPlace { core: number as u16, ..HartPlace::default() },
     };
     Machine {

@@ -93,6 +93,29 @@ fn b3_harts_beyond_the_limit_are_refused() {
 }
 
 #[test]
+fn b2_harts_that_spin_say_where_and_their_page_is_kept() {
+    let spinning = |tree: &[u8], cpu: &str, address: &[u8]| {
+        let tree = with_property(tree, cpu, "enable-method", b"spin-table\0");
+        with_property(tree, cpu, "cpu-release-addr", address)
+    };
+    let both = spinning(GAPS[0], "cpu@16", &cells([0, 0x4f00_0060]));
+    let machine = read(spinning(both, "cpu@17", &cells([0x4f00_0068])), 0x4020_0000, 0);
+    assert_eq!(machine.problem, None);
+    let spin: Vec<_> = machine.harts.iter().filter_map(|hart| hart.release.map(|at| (hart.id, at))).collect();
+    assert_eq!(spin, [(0x100, 0x4f00_0060), (0x101, 0x4f00_0068)]);
+    assert_eq!(machine.reserved, [region(0x4f00_0000, 0x1000)]);
+    // The method of all, said once; those that PSCI starts say so.
+    let all = with_property(GAPS[0], "cpus", "enable-method", b"spin-table\0");
+    assert!(read(all, 0x4020_0000, 0).harts.iter().all(|hart| hart.release.is_none()));
+    // Without a place, and at one where no word is.
+    let problem = |tree| read(tree, 0x4020_0000, 0).problem.unwrap();
+    let none = problem(with_property(GAPS[0], "cpu@16", "enable-method", b"spin-table\0"));
+    assert_eq!((none.what, none.node), ("a spin-table without cpu-release-addr", "cpu@16"));
+    let odd = problem(spinning(GAPS[0], "cpu@16", &cells([0, 0x4f00_0064])));
+    assert_eq!((odd.what, odd.node), ("a cpu-release-addr that is no multiple of 8", "cpu@16"));
+}
+
+#[test]
 fn b1_controllers_that_each_reach_some_of_the_harts_are_refused_as_such() {
     // The harts' own controllers are 4 and 2: as of two sockets, with a domain or a PLIC each.
     let halves = |tree: &[u8], both: &[u8], node: &str, other: &str| {
