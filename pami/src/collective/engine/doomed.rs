@@ -172,6 +172,12 @@ impl Doomed {
         if called { &mut self.called } else { &mut self.counted }.add(sequence, error);
     }
 
+    /// Whether none was given up.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.counted.0.is_empty() && self.called.0.is_empty()
+    }
+
     /// Notes whom one who gave up the creation named, if this is that.
     fn note_members(&mut self, label: &Label) {
         if label.key.is_creation() {

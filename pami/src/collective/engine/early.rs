@@ -58,6 +58,8 @@ pub(crate) struct EarlyMessages {
     data: &'static mut [EarlyData],
     /// An open-addressed table, with more places than endpoints.
     lanes: &'static mut [LanePlace],
+    /// The place there of who was looked for last: a member is asked after several times in a row.
+    last: usize,
     /// Short messages that each member may have on the way to each.
     credit: u16,
     /// Endpoints that have it.
@@ -79,7 +81,16 @@ impl EarlyMessages {
     /// For a client that has `peers` endpoints.
     pub(super) fn new(EarlyMemory { slots, data, lanes }: EarlyMemory, peers: usize) -> Self {
         let credit = credit(slots.len(), peers);
-        Self { messages: SlotTable::new(slots), data, lanes, credit, peers, owing: false, forgot: false }
+        Self {
+            messages: SlotTable::new(slots),
+            data,
+            lanes,
+            last: 0,
+            credit,
+            peers,
+            owing: false,
+            forgot: false,
+        }
     }
 
     pub(super) fn into_memory(self) -> EarlyMemory {
@@ -116,14 +127,26 @@ impl EarlyMessages {
         self.forgot
     }
 
+    #[inline]
     fn lane(&mut self, peer: Endpoint) -> Option<&mut Lane> {
+        let known = |place: &LanePlace| place.as_ref().is_some_and(|lane| lane.peer == peer);
+        if !self.lanes.get(self.last).is_some_and(known) {
+            self.last = self.find_lane(peer)?;
+        }
+        self.lanes.get_mut(self.last)?.as_mut()
+    }
+
+    /// The place of a peer, which has one from now on.
+    #[inline(never)]
+    fn find_lane(&mut self, peer: Endpoint) -> Option<usize> {
         let mask = self.lanes.len().checked_sub(1)?;
         let key = peer.task() ^ (u32::from(peer.context().0) << 24);
         let home = (key.wrapping_mul(0x9e37_79b9) >> 7) as usize;
         let at = (0..=mask)
             .map(|step| home.wrapping_add(step) & mask)
             .find(|&at| self.lanes[at].is_none_or(|lane| lane.peer == peer))?;
-        Some(self.lanes[at].get_or_insert(Lane { peer, used: 0, owed: 0, asked: false }))
+        self.lanes[at].get_or_insert(Lane { peer, used: 0, owed: 0, asked: false });
+        Some(at)
     }
 
     /// Whether there is credit for a short message to `peer`.

@@ -84,10 +84,12 @@ impl<A> Engine<A> {
         slot.goes_on(entry, notes)
     }
 
-    /// Asks for the class route of a new geometry and notes the answer. Returns whether anything happened.
+    /// Asks for the class route of a new geometry if that is what a collective has to do, and notes the answer. Returns whether anything happened.
+    #[inline]
     pub(super) fn ask<P: Port>(&mut self, number: u32, port: &P) -> bool {
         let Self { slots, geometries, notes, .. } = self;
-        let (Some(slot), Some(network)) = (slots.get_mut(number), port.network()) else { return false };
+        let Some(slot) = slots.get_mut(number).filter(|slot| slot.asks()) else { return false };
+        let Some(network) = port.network() else { return false };
         let Some(entry) = &geometries[slot.geometry()] else { return false };
         slot.ask(notes.as_ref(), network, || entry.census(port))
     }

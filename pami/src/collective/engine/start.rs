@@ -191,9 +191,10 @@ impl<A> Engine<A> {
         let takes = count == 1 && !collect.divided;
         let mut last = 0;
         let Self { slots, geometries, in_flight, .. } = self;
-        let Some(Entry { way, known: calls, .. }) = &mut geometries[index] else {
+        let Some(Entry { way, known: calls, doomed, .. }) = &mut geometries[index] else {
             return Err(CollectError::UnknownGeometry(collect.geometry));
         };
+        let doomed = !doomed.is_empty();
         for at in 0..count {
             let answer = known.and_then(|place| calls.get(place)).map(|answer| &answer.part);
             let Some(part) = answer.or(parts.get(at)) else { break };
@@ -223,12 +224,15 @@ impl<A> Engine<A> {
                 in_flight.push(slots, last);
             }
         }
-        self.end_if_doomed(index, sequence, called);
+        if doomed {
+            self.end_doomed(index, sequence, called);
+        }
         Ok(Some(last))
     }
 
-    /// Ends a collective that was given up before it began here.
-    fn end_if_doomed(&mut self, index: usize, sequence: u32, called: bool) {
+    /// Ends a collective if it was given up before it began here.
+    #[cold]
+    fn end_doomed(&mut self, index: usize, sequence: u32, called: bool) {
         let Self { slots, geometries, .. } = self;
         let Some(entry) = &mut geometries[index] else { return };
         let Some((error, told)) = entry.doomed.take(sequence, called) else { return };

@@ -58,17 +58,14 @@ impl<A> Slot<A> {
     }
 
     /// Asks for the class route of the nodes that `census` lists, if they can have one, and notes the answer. Returns whether
-    /// anything happened.
-    #[inline]
+    /// anything happened. It is [for this](Self::asks) to do.
+    #[cold]
     pub(in super::super) fn ask(
         &mut self,
         notes: Option<&Shared>,
         network: impl CollectiveNetwork,
         census: impl FnOnce() -> Option<Census>,
     ) -> bool {
-        if self.phase != Phase::Asks {
-            return false;
-        }
         let route = if self.asked {
             let Some(answer) = network.answer() else { return false };
             self.asked = false;

@@ -189,6 +189,12 @@ impl<A> Slot<A> {
             && before(self.key.sequence.wrapping_add(distance), other.key.sequence)
     }
 
+    /// Whether it is for it to ask for a class route.
+    #[inline]
+    pub(super) fn asks(&self) -> bool {
+        self.phase == Phase::Asks
+    }
+
     /// Whether it waits for its turn.
     #[inline]
     pub(super) fn waits(&self) -> bool {
