@@ -103,8 +103,12 @@ const STEPS: [Step; 15] = [
     Step {
         name: "harts",
         needs: Needs::Harts,
-        look: "cpu nodes of the tree (status, enable-method), the firmware's call that starts a hart",
-        parts: &[part("harts", &[], "1"), JobRun { mode: Mode::Vn, ..part("segments", &[], "1") }],
+        look: "cpu nodes of the tree (status, enable-method), the firmware's call that starts a hart; the console's interrupt",
+        parts: &[
+            part("harts", &[], "1"),
+            JobRun { mode: Mode::Vn, ..part("segments", &[], "1") },
+            part("chatter", &["--lines", "80", "--busy"], "1"),
+        ],
     },
     Step {
         name: "wake-up",

@@ -11,7 +11,7 @@ use core::mem::MaybeUninit;
 use core::{ptr, slice};
 use rings::packets::{MOST_NODES, PacketLine, RING_LINES, Segment};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::fstat;
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use rustix::io::{Errno, IoSliceMut};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -25,6 +25,8 @@ pub enum SegmentError {
     Nodes(usize),
     /// It is of another size: so many bytes.
     Bytes(u64),
+    /// It is not sealed against that it shrinks.
+    MayShrink,
 }
 
 impl fmt::Display for SegmentError {
@@ -35,6 +37,7 @@ impl fmt::Display for SegmentError {
             }
             Self::Nodes(nodes) => write!(f, "it is not that of {nodes} nodes: {MOST_NODES} can share one"),
             Self::Bytes(bytes) => write!(f, "{bytes} bytes are not what its nodes' rings take"),
+            Self::MayShrink => f.write_str("its memory may shrink under its nodes: it wants F_SEAL_SHRINK"),
         }
     }
 }
@@ -82,12 +85,15 @@ impl Peers {
         if bytes != Segment::bytes(nodes) as u64 {
             return Err(SegmentError::Bytes(bytes));
         }
+        if !fcntl_get_seals(&memory).map_err(SegmentError::Host)?.contains(SealFlags::SHRINK) {
+            return Err(SegmentError::MayShrink);
+        }
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: a new mapping, wherever the host likes.
         let start = unsafe { mmap(ptr::null_mut(), Segment::bytes(nodes), protection, flags, memory, 0) };
         let start = start.map_err(SegmentError::Host)?.cast_const().cast::<PacketLine>();
         // SAFETY: the mapping stays for ever, begins at a page and is of so many lines, which are atomic words of any value.
-        // Nobody but nodes reaches this memory, by such words alone; the tool that made it has sealed its size.
+        // Nobody but nodes reaches this memory, by such words alone; it is sealed against shrinking.
         let lines = unsafe { slice::from_raw_parts(start, Segment::lines(nodes, RING_LINES)) };
         let segment = Segment::new(lines, nodes, RING_LINES).ok_or(SegmentError::Nodes(nodes))?;
         Ok(Self { segment, bells: Box::leak(bells.into_boxed_slice()) })

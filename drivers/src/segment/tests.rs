@@ -3,7 +3,7 @@ use crate::linux::SegmentError;
 use core::cell::RefCell;
 use rings::packets::Segment;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::dup;
 
 use std::collections::VecDeque;
@@ -87,8 +87,9 @@ type Node = SegmentAdapter<Fabric>;
 
 /// What such nodes share, as each of them has it, and a view of it from outside.
 fn shared(nodes: usize) -> (Vec<Peers>, Segment) {
-    let memory = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+    let memory = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
     ftruncate(&memory, Segment::bytes(nodes) as u64).unwrap();
+    fcntl_add_seals(&memory, SealFlags::SHRINK).unwrap();
     let bells: Vec<_> = (0..nodes).map(|_| eventfd(0, EventfdFlags::NONBLOCK).unwrap()).collect();
     let peers = || {
         let bells = bells.iter().map(|bell| dup(bell).unwrap()).collect();
@@ -340,18 +341,21 @@ fn q4_bare_frames_go_beside_packets_which_keep_their_order() {
 }
 
 #[test]
-fn h1_memory_of_another_size_or_number_of_nodes_is_refused() {
-    let memory = |bytes: u64| {
-        let memory = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+fn h1_memory_that_may_shrink_or_is_of_another_size_or_number_of_nodes_is_refused() {
+    let sealed = |bytes: u64, seals: SealFlags| {
+        let memory = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&memory, bytes).unwrap();
+        fcntl_add_seals(&memory, seals).unwrap();
         memory
     };
+    let memory = |bytes| sealed(bytes, SealFlags::SHRINK);
     let bells = |count: usize| (0..count).map(|_| eventfd(0, EventfdFlags::NONBLOCK).unwrap()).collect();
     let error = |memory, bells, nodes| Peers::new(memory, bells, nodes).err();
     let (of_two, short) = (Segment::bytes(2) as u64, Segment::bytes(2) as u64 - 64);
     assert_eq!(error(memory(short), bells(2), 2), Some(SegmentError::Bytes(short)));
     assert_eq!(error(memory(of_two), bells(1), 2), Some(SegmentError::Nodes(2)));
     assert_eq!(error(memory(of_two), bells(17), 17), Some(SegmentError::Nodes(17)));
+    assert_eq!(error(sealed(of_two, SealFlags::GROW), bells(2), 2), Some(SegmentError::MayShrink));
     assert_eq!(error(memory(of_two), bells(2), 2), None);
     assert!(Node::new(Fabric::default(), shared(2).0.remove(0), 2, 0).is_none());
 }

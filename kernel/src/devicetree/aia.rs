@@ -68,11 +68,15 @@ pub(super) fn is_imsic(node: &FdtNode<'static>, whose: Whose<'_>) -> bool {
     node.is_compatible("riscv,imsics") && interrupts(node, whose)
 }
 
+/// Whether a domain sends its interrupts to these files, and gives none to harts itself.
+pub(super) fn sends_to(node: &FdtNode<'static>, imsic: Option<FdtNode<'static>>) -> bool {
+    let to = cell(node, "msi-parent");
+    to.is_some() && to == imsic.and_then(|imsic| cell(&imsic, "phandle"))
+}
+
 /// Whether it is the domain for supervisors, which gives interrupts to harts or sends them to `imsic`.
 pub(super) fn is_aplic(node: &FdtNode<'static>, imsic: Option<FdtNode<'static>>, whose: Whose<'_>) -> bool {
-    let sends_to = cell(node, "msi-parent");
-    let sends = sends_to.is_some() && sends_to == imsic.and_then(|imsic| cell(&imsic, "phandle"));
-    node.is_compatible("riscv,aplic") && (sends || interrupts(node, whose))
+    node.is_compatible("riscv,aplic") && (sends_to(node, imsic) || interrupts(node, whose))
 }
 
 /// What a domain's node says of it.

@@ -143,6 +143,8 @@ fn controllers(
     };
     let found = any_of(Whose::All(&harts)).or_else(|| any_of(Whose::Anybody));
     let (imsic, controller) = (found.and_then(|(imsic, _)| imsic), found.map(|(_, controller)| controller));
+    // Files beside a domain that gives interrupts to harts itself are of no use.
+    let imsic = imsic.filter(|&imsic| controller.is_some_and(|domain| aia::sends_to(&domain, Some(imsic))));
     let problem = imsic.or(controller).filter(|node| aia::is_partial(node, &harts)).and_then(|node| {
         let is_another = |other: &FdtNode<'static>| {
             aia::is_partial(other, &harts) && !is_same(other, Some(node))

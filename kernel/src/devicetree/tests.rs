@@ -243,6 +243,13 @@ fn b1_the_controllers_for_supervisors_are_told_from_those_for_machines() {
     assert_eq!(files.hart_bits, 2, "it goes by the number of harts");
     let wide = patched(AIA, &cells([0x18, 3]), &cells([0x48, 3]));
     assert_eq!(read(wide, 0x8020_0000, 0).problem.unwrap().what, "numbers that no IMSIC has");
+    // Files that the domain does not send to: it interrupts the harts itself, and takes no messages.
+    let beside = patched(AIA, b"msi-parent\0", b"msi-orphan\0");
+    let pairs = cells([8, 9, 6, 9, 4, 9, 2, 9]);
+    let machine = read(with_property(beside, "aplic@d000000", "interrupts-extended", &pairs), 0x8020_0000, 2);
+    assert_eq!(machine.problem, None);
+    assert!(matches!(machine.controller, Some(Controller::Aplic { .. })), "{:?}", machine.controller);
+    assert!(machine.harts.iter().all(|hart| hart.at_controller.is_some()) && !machine.pci.unwrap().messages);
 }
 
 #[test]
