@@ -35,6 +35,9 @@ const FORM: u64 = 1 << 15;
 /// Words of a desk's line.
 const WANTS: usize = 0;
 const CALLERS: usize = 1;
+const RINGS: usize = 2;
+/// Bits of what is wanted, below the number of the sleep.
+const WANTED: u64 = PACKET | ROOM;
 
 /// What a sleeper wants to be woken for: a packet that came in.
 pub const PACKET: u64 = 1;
@@ -160,19 +163,34 @@ pub struct Desk {
 
 impl Desk {
     /// For the node: it is about to sleep until there is something of what it `wants`. It must look once more before it does.
-    /// Returns whether it was armed and nobody was told to wake it since.
-    pub fn arm(&self, wants: u64) -> bool {
-        let before = self.words[WANTS].swap(wants, Ordering::AcqRel);
+    pub fn arm(&self, wants: u64) {
+        // Nobody else changes the number.
+        let before = self.words[WANTS].load(Ordering::Relaxed);
+        self.words[WANTS].swap((before | WANTED).wrapping_add(1) | wants & WANTED, Ordering::AcqRel);
         fence(Ordering::SeqCst);
-        before != 0
     }
 
-    /// For others, behind [`published`]: whether the caller is to wake the node, which wants some of `what`. Of several only one
-    /// is told.
+    /// For others, behind [`published`]: calls `ring`, which wakes the node, if it sleeps and wants some of `what`. Others do not
+    /// ring for this sleep once that is done, and until then they do: who stands still or dies halfway keeps nobody asleep.
     #[inline]
-    pub fn wakes(&self, what: u64) -> bool {
-        let wants = &self.words[WANTS];
-        wants.load(Ordering::Relaxed) & what != 0 && wants.swap(0, Ordering::AcqRel) != 0
+    pub fn wake(&self, what: u64, ring: impl FnOnce()) {
+        let wants = self.words[WANTS].load(Ordering::Relaxed);
+        if wants & what != 0 {
+            self.words[RINGS].fetch_add(1, Ordering::Relaxed);
+            ring();
+            // Not if it is about to sleep again already.
+            let _ = self.words[WANTS].compare_exchange(
+                wants,
+                wants & !WANTED,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+        }
+    }
+
+    /// How often anybody has rung, or is about to.
+    pub fn rings(&self) -> u64 {
+        self.words[RINGS].load(Ordering::Relaxed)
     }
 
     /// For node `caller`: it will put something into its ring to the node. Once is enough.

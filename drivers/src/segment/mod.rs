@@ -6,19 +6,21 @@
 //!
 //! - *The fabric.* What a node and the network itself say to each other (that all are up, who is gone) goes by the adapter
 //!   inside. That is looked at now and then, and before a sleep, which its interrupt ends as the bell does. What it says comes
-//!   after all that was in the rings when it came: that a node is gone comes after what the node had sent.
+//!   after all that was in the rings when it came: that a node is gone comes after what the node had sent. A node that sends and
+//!   sends holds that up for a while, not for ever.
 //! - *Room.* A node that takes nothing fills the rings to it and nobody else's. A context that takes nothing holds up its node once
 //!   receive buffers run out, as on every network that loses nothing. Where that must not be (SPEC R-1), `reliable` stands around
 //!   this adapter, whose refusals, windows and credits then hold; a ring has room for a whole window, and a packet that finds none
 //!   (it was sent again and again to a node that stands still) is lost as on a wire.
 //! - *Sleep.* Packets are published at once, and sleepers looked for once a round, in [`flush`](Adapter::flush).
 
+mod frames;
 #[cfg(test)]
 mod tests;
 
 use crate::adapter::{
-    Adapter, AdapterFaults, COOKIES, FABRIC, Frame, Frames, Lent, MOST_BULK, Outcome, RX_BUFFERS,
-    Reliability, ReliableAdapter, RxBuffer,
+    Adapter, AdapterFaults, COOKIES, FABRIC, Lent, MOST_BULK, Outcome, RX_BUFFERS, Reliability,
+    ReliableAdapter, RxBuffer,
 };
 use crate::link::LINK_BYTES;
 use crate::linux::Peers;
@@ -41,7 +43,7 @@ const PACKET_LINES: usize = lines_of(MOST_PACKET);
 const _: () = assert!(MOST_PACKET <= MOST_BYTES && PACKET_LINES <= RING_LINES * 3 / 4);
 /// Where a packet's payload lies in a receive buffer: at a line.
 const PAYLOAD: usize = (LINK_BYTES + HEADER_BYTES).next_multiple_of(64);
-/// Looks that find nothing in the rings before the fabric is looked at.
+/// Looks at the rings for each at the fabric.
 const LOOKS: u32 = 256;
 
 /// A set of nodes.
@@ -68,7 +70,7 @@ pub struct SegmentAdapter<A> {
     gone: Nodes,
     /// The node whose ring is looked at first.
     turn: u32,
-    /// Looks before the next at the fabric.
+    /// Looks before the next at the fabric; once that has said something, packets that may still come before it.
     looks: u32,
     /// What the fabric said, and the rings may have something that came before.
     said: Option<RxBuffer>,
@@ -78,9 +80,8 @@ pub struct SegmentAdapter<A> {
     interrupted: &'static AtomicBool,
     /// Packets to the fabric that have not come back.
     under_way: u32,
-    /// The desk was armed; how often more the bell is to be rung for that than was heard, or less.
-    asleep: bool,
-    owed: i64,
+    /// How often the bell was heard.
+    heard: u64,
     spare: Vec<&'static mut [u8]>,
     /// Packets that came in while bare frames went.
     early: Box<Deque<RxBuffer, RX_BUFFERS>>,
@@ -167,8 +168,7 @@ impl<A: Adapter> SegmentAdapter<A> {
             said: None,
             armed: false,
             under_way: 0,
-            asleep: false,
-            owed: 0,
+            heard: 0,
             interrupted: Box::leak(Box::new(AtomicBool::new(false))),
             spare: memory[skip..].chunks_exact_mut(stride).take(RX_BUFFERS).collect(),
             early: Box::new(Deque::new()),
@@ -236,46 +236,54 @@ impl<A: Adapter> SegmentAdapter<A> {
         None
     }
 
-    /// Whether the fabric need not be looked at now.
-    #[inline]
-    fn may_leave_fabric(&mut self) -> bool {
-        let leaves = self.looks > 0 && !self.interrupted.load(Ordering::Relaxed);
-        if leaves {
-            self.looks -= 1;
-        }
-        leaves
-    }
-
-    /// Whether what the fabric said is the next that comes: nothing is in the rings any more that was there before. A look at them
+    /// What the fabric said, if it is the next that comes: nothing is in the rings any more that was there before. A look at them
     /// that finds nothing does not tell that if there was no buffer for it.
     fn said_is_next(&self) -> bool {
         let emptied = || each(self.desk.callers()).all(|node| self.receivers[node].is_empty());
-        self.said.is_some() && (!self.spare.is_empty() || emptied())
+        self.said.is_some() && (self.looks == 0 || !self.spare.is_empty() || emptied())
     }
 
-    /// Hears what the fabric says, which comes once the rings have nothing that was there before.
+    fn take_said(&mut self) -> Option<RxBuffer> {
+        // There may be more.
+        self.looks = 0;
+        self.said.take()
+    }
+
+    /// Whether the fabric is to be looked at, whatever the rings have.
+    #[inline]
+    fn listens(&self) -> bool {
+        self.looks == 0 || self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Hears what the fabric says, which comes once the rings have nothing that was there before. If they never are empty, that is
+    /// when as many packets have come as could be there: nodes take turns. Returns what comes now.
     #[cold]
     #[inline(never)]
-    fn listen(&mut self) {
-        self.looks = LOOKS;
+    fn listen(&mut self) -> Option<RxBuffer> {
         self.interrupted.store(false, Ordering::Relaxed);
+        if self.said.is_some() {
+            return if self.looks == 0 { self.take_said() } else { None };
+        }
+        self.looks = LOOKS;
         while let Some(buffer) = self.inner.receive() {
             self.armed = false;
             if buffer.source() == FABRIC {
                 self.said = Some(buffer);
-                return;
+                self.looks = (self.receivers.len() * RING_LINES) as u32;
+                break;
             }
             // The fabric has nothing of other nodes.
             self.foreign += 1;
             self.inner.recycle(buffer);
         }
+        None
     }
 
     /// Has the fabric interrupt. Returns whether there is something already that can be heard now.
     fn arm_inner(&mut self) -> bool {
         if !self.armed || self.under_way > 0 {
             self.armed = !self.inner.arm(self.under_way > 0);
-            if !self.armed {
+            if !self.armed && self.said.is_none() {
                 self.looks = 0;
             }
         }
@@ -285,14 +293,13 @@ impl<A: Adapter> SegmentAdapter<A> {
     /// Has others ring. Returns whether there is something already.
     fn arm_desk(&mut self, sent: bool) -> bool {
         let room = sent && self.full != 0;
-        let was_told = !self.desk.arm(if room { PACKET | ROOM } else { PACKET });
-        // Who took the announcement down rings, now or a little later.
-        self.owed += i64::from(was_told && self.asleep);
-        self.asleep = true;
-        if self.owed > 0 {
-            self.owed = self.owed.saturating_sub_unsigned(self.peers.take_rings(self.node));
+        self.desk.arm(if room { PACKET | ROOM } else { PACKET });
+        // Who counts a ring rings, now or a little later.
+        if self.desk.rings() != self.heard {
+            self.heard = self.heard.wrapping_add(self.peers.take_rings(self.node));
         }
-        let freed = room && each(self.full).any(|node| self.senders[node].has_room(PACKET_LINES));
+        let full = self.full;
+        let freed = room && each(full).any(|node| self.has_room_for(node as u32));
         freed
             || (!self.spare.is_empty()
                 && each(self.desk.callers()).any(|node| !self.receivers[node].is_empty()))
@@ -356,17 +363,25 @@ impl<A: Adapter> Adapter for SegmentAdapter<A> {
             return Some(early);
         }
         loop {
+            if self.listens()
+                && let Some(said) = self.listen()
+            {
+                return Some(said);
+            }
             match self.pull() {
-                Some((Form::Packet, buffer)) => return Some(buffer),
+                Some((Form::Packet, buffer)) => {
+                    self.looks -= 1;
+                    return Some(buffer);
+                }
                 Some((Form::Bare, buffer)) => {
+                    self.looks -= 1;
                     self.stale += 1;
                     self.spare.push(buffer.into_memory());
                 }
-                None if self.said_is_next() => return self.said.take(),
-                None if self.said.is_some() || self.may_leave_fabric() => return None,
+                None if self.said_is_next() => return self.take_said(),
                 None => {
-                    self.listen();
-                    self.said.as_ref()?;
+                    self.looks -= u32::from(self.said.is_none());
+                    return None;
                 }
             }
         }
@@ -394,9 +409,7 @@ impl<A: Adapter> Adapter for SegmentAdapter<A> {
         for node in each(sent | told) {
             let what = if sent & 1 << node != 0 { PACKET } else { 0 };
             let what = what | if told & 1 << node != 0 { ROOM } else { 0 };
-            if self.desks[node].wakes(what) {
-                self.peers.ring(node);
-            }
+            self.desks[node].wake(what, || self.peers.ring(node));
         }
     }
 
@@ -445,47 +458,5 @@ impl<A: Adapter> ReliableAdapter for SegmentAdapter<A> {
             self.gone |= 1 << node;
             self.full &= !self.gone;
         }
-    }
-}
-
-impl<A: Adapter> Frames for SegmentAdapter<A> {
-    fn send_frame(&mut self, node: u32, word: u64, data: &'static [u8]) -> bool {
-        let data = &data[..data.len().min(MOST_PACKET - 8)];
-        let taken = self.push(node, Form::Bare, &[&word.to_le_bytes(), data]);
-        self.flush();
-        taken
-    }
-
-    fn receive_frame(&mut self) -> Option<Frame> {
-        loop {
-            match self.pull() {
-                Some((Form::Packet, buffer)) => {
-                    // There is room for all.
-                    let _ = self.early.push_back(buffer);
-                    self.flush();
-                }
-                Some((Form::Bare, buffer)) => {
-                    let node = buffer.source();
-                    let word = buffer.packet().split_first_chunk().map(|(word, data)| (*word, data.len()));
-                    self.spare.push(buffer.into_memory());
-                    self.flush();
-                    if let Some((word, len)) = word {
-                        return Some(Frame::From { node, word: u64::from_le_bytes(word), len });
-                    }
-                    self.runts += 1;
-                }
-                None if self.said_is_next() => return self.said.take().map(Frame::Control),
-                None if self.said.is_some() || self.may_leave_fabric() => return None,
-                None => {
-                    self.listen();
-                    self.said.as_ref()?;
-                }
-            }
-        }
-    }
-
-    fn arm_frames(&mut self, sent: bool) -> bool {
-        let (inner, desk) = (self.arm_inner(), self.arm_desk(sent));
-        inner || desk || self.said_is_next()
     }
 }

@@ -145,11 +145,23 @@ fn h1_a_segment_is_of_so_many_lines_and_nodes() {
 fn n8_a_desk_tells_one_of_several_to_wake_and_for_what_is_wanted_alone() {
     let (.., segment) = pair();
     let desk = segment.desk(0);
-    assert!(!desk.wakes(PACKET | ROOM));
-    assert!(!desk.arm(PACKET));
-    assert!(!desk.wakes(ROOM) && desk.arm(PACKET));
-    assert!(desk.wakes(PACKET) && !desk.wakes(PACKET) && !desk.arm(ROOM));
-    assert!(!desk.wakes(PACKET) && desk.wakes(ROOM));
+    let wakes = |what| {
+        let mut rings = 0;
+        desk.wake(what, || rings += 1);
+        rings == 1
+    };
+    assert!(!wakes(PACKET | ROOM));
+    desk.arm(PACKET);
+    assert!(!wakes(ROOM) && wakes(PACKET) && !wakes(PACKET));
+    desk.arm(ROOM);
+    assert!(!wakes(PACKET));
+    // Who has not rung yet keeps nobody from it, and takes no later sleep for the one that it rings for.
+    desk.wake(ROOM, || {
+        assert!(wakes(ROOM));
+        desk.arm(PACKET);
+    });
+    assert!(wakes(PACKET) && !wakes(PACKET));
+    assert_eq!(desk.rings(), 4);
 }
 
 #[test]

@@ -62,9 +62,7 @@ fn n8_no_packet_is_slept_through() {
             desk.call(0);
             assert!(sender.push(Form::Packet, &[]));
             published();
-            if desk.wakes(PACKET) {
-                notifier.notify();
-            }
+            desk.wake(PACKET, || notifier.notify());
         });
         loop {
             desk.arm(PACKET);
@@ -91,9 +89,7 @@ fn n8_no_room_is_slept_through() {
         let receiving = thread::spawn(move || {
             assert!(receiver.pull(&mut []).is_some() && receiver.tell());
             published();
-            if desk.wakes(ROOM) {
-                notifier.notify();
-            }
+            desk.wake(ROOM, || notifier.notify());
         });
         loop {
             desk.arm(PACKET | ROOM);
