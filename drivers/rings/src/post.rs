@@ -98,12 +98,13 @@ impl<W: Copy + Send> PostQueue<W> {
     /// [sleeps](PostConsumer::sleep) and is to be woken; of several posters only one is told.
     ///
     /// # Errors
-    /// [`Busy`] when the slot is in this queue or another.
+    /// [`Busy`] when the slot is in this queue or another: whoever takes it off sees what was written before this call.
     #[inline]
     pub fn post(&self, slot: &'static PostSlot<W>, work: W) -> Result<bool, Busy> {
         let this = ptr::from_ref(slot).cast_mut();
-        // Acquire: the consumer that freed the slot has read its last work.
-        if !slot.taken.swap(this, Ordering::Acquire).is_null() {
+        // Acquire: the consumer that freed the slot has read its last work. Release: the one that frees it for the next post sees
+        // what a poster that is refused here wrote before.
+        if !slot.taken.swap(this, Ordering::AcqRel).is_null() {
             return Err(Busy);
         }
         // SAFETY: taking `taken` from null made the slot ours until it is linked.
@@ -241,10 +242,10 @@ fn let_go<W>(queue: &PostQueue<W>, front: &mut Front<W>) -> bool {
     }
     front.slot = next;
     front.spent = false;
-    // Nobody else knows the slot any more. Release: its work was read before it is written again.
+    // Nobody else knows the slot any more. Release: its work was read before it is written again. Acquire: what a poster that was
+    // refused meanwhile wrote before is seen from here on, as it counts on this look.
     slot.next.store(ptr::null_mut(), Ordering::Relaxed);
-    // A store would do: what a refused poster wrote meanwhile was written before. Loom knows that only of an exchange.
-    slot.taken.swap(ptr::null_mut(), Ordering::Release);
+    slot.taken.swap(ptr::null_mut(), Ordering::AcqRel);
     true
 }
 

@@ -62,6 +62,23 @@ fn p2_a_slot_is_posted_again_only_when_its_work_was_taken() {
 }
 
 #[test]
+fn n8_what_was_written_before_a_refused_post_is_seen_once_the_slot_is_free() {
+    explore(4, || {
+        let queue: &PostQueue<u32> = forever(PostQueue::new());
+        let (slot, word) = (forever(PostSlot::new()), forever(AtomicUsize::new(0)));
+        queue.post(slot, 1).unwrap();
+        let poster = thread::spawn(move || {
+            word.store(1, Ordering::Relaxed);
+            queue.post(slot, 2).is_err()
+        });
+        let mut taken = Vec::new();
+        take(&mut queue.consumer().unwrap(), 1, &mut taken);
+        let seen = word.load(Ordering::Relaxed);
+        assert!(!poster.join().unwrap() || seen == 1);
+    });
+}
+
+#[test]
 fn p2_of_two_threads_one_gets_the_slot() {
     explore(4, || {
         let queue: &PostQueue<u32> = forever(PostQueue::new());
