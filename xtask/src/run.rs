@@ -33,6 +33,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 use kernel::usage::Shape;
 use pami::topology::TorusShape;
+use rings::packets::Segment;
 
 use crate::console::MAX_HARTS;
 use crate::fabric::{self, Fabric, FabricHandle};
@@ -64,9 +65,10 @@ impl Run {
         if self.refuse_early && matches!(self.image, Image::Job) {
             self.check_job(shape, harts)?;
         }
-        room::check(shape.nodes(), self.memory)?;
-        let plan = Plan::new(&self, shape)?;
         let way = Way::of(&self, shape.nodes());
+        let shared = if way == Way::Segment { Segment::bytes(shape.nodes() as usize) } else { 0 };
+        room::check(shape.nodes(), self.memory, shared)?;
+        let plan = Plan::new(&self, shape)?;
         let mut machine = self.machine(shape, harts, topology)?;
         let firmware =
             machine.elf.as_deref().map(|elf| Firmware::load(elf, self.board.flat_at())).transpose()?;
