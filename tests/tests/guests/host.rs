@@ -1,7 +1,8 @@
 //! Nodes that are processes of this machine (SPEC H-1, H-2, H-4).
 
 use std::time::Duration;
-use tests::{count_lines, expect_clean, expect_success_on_a_bad_wire};
+use tests::{count_lines, expect_clean, expect_success_on_a_bad_wire, long};
+use xtask::node::Exit;
 use xtask::run::{Ending, Way};
 use xtask::{Board, Mode, Outcome, Run};
 
@@ -191,6 +192,48 @@ fn h4_who_is_killed_is_named_by_all_others_which_end() {
         for (rank, node) in outcome.nodes.iter().enumerate().filter(|&(rank, _)| rank != 2) {
             assert!(node.said("node 2 is dead"), "node {rank}: {}", outcome.explain());
             assert!(node.exit.is_some() && node.status() != Some(0), "node {rank}: {}", outcome.explain());
+        }
+    }
+}
+
+/// Whether a process of this machine has `word` in its command line.
+fn runs_with(word: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok()).any(|line| {
+        line.split(|&byte| byte == 0).any(|argument| String::from_utf8_lossy(argument).contains(word))
+    })
+}
+
+#[test]
+fn h4_whoever_is_killed_at_whatever_moment_is_named_and_leaves_nothing_behind() {
+    // The same moments each time, as far as the machine is the same.
+    let mut state = 1u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) % below
+    };
+    for _ in 0..if long() { 1000 } else { 20 } {
+        let job = ["idle", "all-pairs", "npb-is", "halo3d", "mpi-suite"][random(5) as usize];
+        let (node, us) = (random(4) as usize, random(300_000));
+        let run = host(job).torus("4").by_fabric(random(4) == 0);
+        let run = if job == "idle" { run.args(["--seconds", "3600"]) } else { run };
+        let outcome = run.kill(format!("node={node}@{us}us")).run().unwrap();
+        let told = || format!("{job}, node {node} at {us} us: {}", outcome.explain());
+        assert_eq!(outcome.ending, Ending::Finished, "{}", told());
+        let commands = std::fs::read_to_string(outcome.logs.path().join("commands.txt")).unwrap();
+        let folder = commands.split_once("torus=").unwrap().1.split_once(',').unwrap().1;
+        let folder = folder.split_once("/node-").unwrap().0;
+        assert!(folder.contains("pamir-"), "{folder}");
+        assert!(!std::path::Path::new(folder).exists() && !runs_with(folder), "{}", told());
+        if !matches!(outcome.nodes[node].exit, Some(Exit::Signal(9))) {
+            // The job was faster.
+            assert!(outcome.nodes.iter().all(|node| node.exit == Some(Exit::Code(0))), "{}", told());
+            continue;
+        }
+        for (rank, other) in outcome.nodes.iter().enumerate().filter(|&(rank, _)| rank != node) {
+            let named = other.said(&format!("node {node} is dead"));
+            // Who had ended before has nothing to say.
+            assert!(named || other.status() == Some(0), "node {rank}: {}", told());
         }
     }
 }
