@@ -93,6 +93,35 @@ fn h2_jobs_of_every_kind_do_well_in_shared_memory() {
 }
 
 #[test]
+fn h1_jobs_do_well_on_good_and_bad_wires_and_as_many_tasks() {
+    for job in [
+        "affinity",
+        "all-pairs",
+        "anew",
+        "armci",
+        "endpoints",
+        "fence",
+        "gups",
+        "halo3d",
+        "harts",
+        "hello",
+        "modules",
+        "npb-cg",
+        "npb-ep",
+        "npb-is",
+    ] {
+        let run = || host(job).torus("2x2");
+        expect_good(&run().run().unwrap());
+        if job != "endpoints" {
+            expect_good(&run().mode(Mode::Vn).run().unwrap());
+        }
+        let outcome = run().faults("drop=1%,reorder=5%,seed=3").run().unwrap();
+        assert!(outcome.success(), "{job}: {}", outcome.explain());
+        assert!(matches!(outcome.way, Way::Fabric(_)));
+    }
+}
+
+#[test]
 fn h2_d8_shared_memory_may_be_taken_for_lossless() {
     for (job, mode) in [("npb-is", Mode::Vn), ("rma", Mode::Smp), ("mpi-suite", Mode::Smp)] {
         let outcome = host(job).torus("2x2").mode(mode).lossless(true).run().unwrap();
