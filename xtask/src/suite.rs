@@ -47,6 +47,8 @@ const MIRI: [(&str, &str, &[&str]); 2] = [
 ];
 /// Cases of each test by properties under Miri.
 const MIRI_CASES: &str = "3";
+/// Says how many tests run side by side.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
 /// How long each fuzz target runs.
 const FUZZ_SECONDS: u32 = 10;
 /// Instrumentation that tells libFuzzer which code an input reached.
@@ -233,6 +235,11 @@ impl Suite<'_> {
         self.stage(JOBS, |_| Ok(cargo(["xtask", "images"])));
         let mut command = cargo(["test", "--package", "tests", "--no-fail-fast"]);
         command.env(firmware::ONE_IMAGE, "1");
+        // Guests wait more than they reckon: for timers, for each other, for deadlines.
+        if std::env::var_os(TEST_THREADS).is_none() {
+            let cores = std::thread::available_parallelism().map_or(2, usize::from);
+            command.env(TEST_THREADS, (2 * cores).to_string());
+        }
         self.tests(GUESTS, command);
     }
 

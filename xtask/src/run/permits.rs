@@ -7,7 +7,7 @@ static FREED: Condvar = Condvar::new();
 
 /// Harts that may be emulated at once, unless a single run wants more.
 fn budget() -> usize {
-    4 * std::thread::available_parallelism().map_or(2, usize::from)
+    8 * std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// Leave to emulate some harts; given back when dropped.
