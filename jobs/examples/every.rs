@@ -64,6 +64,8 @@ mod ping;
 mod rma;
 #[path = "segments.rs"]
 mod segments;
+#[path = "shmem/main.rs"]
+mod shmem;
 #[path = "snippets.rs"]
 mod snippets;
 #[path = "stalled.rs"]

@@ -333,6 +333,7 @@ pub const USAGE: &[Usage] = &[
     Usage::new("ping", &[ROUNDS]),
     Usage::new("rma", &[ROUNDS, argument("--switch-over", Value::Flag, "eager beside rendezvous sends")]),
     Usage::new("segments", &[]),
+    Usage::new("shmem", &[]).refusing(at_most_64),
     Usage::new("snippets", &[]),
     Usage::new("stalled", &[argument("--messages", Value::Number(1, MANY), "how many [default: 1000000]")]),
     Usage::new(

@@ -11,7 +11,8 @@ use crate::progress::Voice;
 use crate::{setup, workspace};
 
 /// What runs on nodes, and what runs on the host.
-const FIRMWARE: [&str; 9] = ["jobs", "kernel", "boot", "drivers", "rings", "pami", "base", "mpi", "armci"];
+const FIRMWARE: [&str; 10] =
+    ["jobs", "kernel", "boot", "drivers", "rings", "pami", "base", "mpi", "armci", "shmem"];
 const HOST: [&str; 1] = ["xtask"];
 
 /// A build of documentation, and where it begins.

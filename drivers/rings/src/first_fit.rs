@@ -61,10 +61,15 @@ impl FirstFit {
 
     /// Takes `len` items, at least one. Returns the first.
     pub fn allocate(&mut self, len: usize) -> Option<usize> {
+        self.allocate_aligned(len, 1)
+    }
+
+    /// As [`allocate`](Self::allocate); the first is a multiple of `align`, which is not 0.
+    pub fn allocate_aligned(&mut self, len: usize, align: usize) -> Option<usize> {
         if len == 0 || self.used == self.spans.len() {
             return None;
         }
-        let start = first_fit(len, self.limit, 1, self.spans().iter().map(Span::range))?;
+        let start = first_fit(len, self.limit, align, self.spans().iter().map(Span::range))?;
         let at = self.spans().partition_point(|span| (span.start as usize) < start);
         self.spans[at..=self.used].rotate_right(1);
         self.spans[at] = Span { start: start as u32, len: len as u32 };

@@ -14,6 +14,14 @@ fn armci_finds_nothing_wrong(arch: Arch, mode: Mode, faults: Option<&str>) {
     assert_eq!(count_lines(&outcome, &line), 1, "{}", outcome.explain());
 }
 
+/// The same of the module in OpenSHMEM's terms.
+fn shmem_finds_nothing_wrong(arch: Arch, mode: Mode, faults: Option<&str>) {
+    let outcome = on_eight_nodes("shmem", &[], arch, mode, faults);
+    let (pes, threads) = if mode == Mode::Smp { (8, 2) } else { (16, 1) };
+    let line = format!("by {pes} PEs of {threads} threads, 0 wrong");
+    assert_eq!(count_lines(&outcome, &line), 1, "{}", outcome.explain());
+}
+
 /// The conformance run of the MPI module, all chapters of it at every task.
 fn mpi_conforms(arch: Arch, mode: Mode, faults: Option<&str>) {
     let outcome = on_eight_nodes("mpi-suite", &[], arch, mode, faults);
@@ -43,6 +51,16 @@ on_both_architectures! {
     fn d8_armci_does_so_on_a_wire_that_loses_and_reorders(arch) {
         let mode = if arch == Arch::Aarch64 { Mode::Vn } else { Mode::Smp };
         armci_finds_nothing_wrong(arch, mode, Some(LOSSY_WIRE));
+    }
+
+    fn m3_shmem_does_what_openshmem_says_with_objects_in_its_own_memory(arch) {
+        let mode = if arch == Arch::Aarch64 { Mode::Smp } else { Mode::Vn };
+        shmem_finds_nothing_wrong(arch, mode, None);
+    }
+
+    fn d8_shmem_does_so_on_a_wire_that_loses_and_reorders(arch) {
+        let mode = if arch == Arch::Aarch64 { Mode::Vn } else { Mode::Smp };
+        shmem_finds_nothing_wrong(arch, mode, Some(LOSSY_WIRE));
     }
 
     fn m4_mpi_and_armci_run_together_in_either_order_with_settings_that_conflict(arch) {

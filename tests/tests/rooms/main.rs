@@ -18,8 +18,16 @@ use petgraph::graphmap::DiGraphMap;
 use source::{Module, Source};
 
 /// Crates whose README draws them.
-const DRAWN: [&str; 7] =
-    ["drivers", "kernel", "pami", "pami/modules/armci", "pami/modules/base", "pami/modules/mpi", "xtask"];
+const DRAWN: [&str; 8] = [
+    "drivers",
+    "kernel",
+    "pami",
+    "pami/modules/armci",
+    "pami/modules/base",
+    "pami/modules/mpi",
+    "pami/modules/shmem",
+    "xtask",
+];
 /// Crates that are small, or not yet drawn.
 const OTHERS: [&str; 2] = ["boot", "drivers/rings"];
 /// Crates whose structs have one door each.

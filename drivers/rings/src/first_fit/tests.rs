@@ -90,3 +90,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn x5_an_aligned_allocation_leaves_the_gap_in_front_to_others() {
+    let spans = Vec::leak(vec![Span::default(); 4]);
+    let mut items = FirstFit::new(256, spans);
+    assert_eq!((items.allocate(3), items.allocate_aligned(10, 64)), (Some(0), Some(64)));
+    assert_eq!((items.allocate(61), items.allocate_aligned(1, 128)), (Some(3), Some(128)));
+    assert_eq!(items.allocate_aligned(0, 64), None);
+}

@@ -1,0 +1,50 @@
+//! Memory in which the members of a team exchange what they have to agree on.
+
+use base::{OutOfMemory, fill, shared};
+use core::sync::atomic::AtomicUsize;
+use pami::{Node, Shared};
+
+/// Teams that a PE can be in at a time, the world among them.
+pub(crate) const TEAMS: usize = 8;
+/// Bytes that a PE brings to an exchange.
+pub(crate) const BLOCK: usize = 16;
+/// Where things lie in a team's area: what this PE brings, what all agree on, what all bring.
+pub(crate) const OWN: usize = 0;
+pub(crate) const AGREED: usize = 32;
+pub(crate) const ALL: usize = 64;
+
+/// Memory that the collectives of a team work in.
+pub(crate) struct Area {
+    pub(crate) memory: Shared,
+    /// Where scratch memory begins.
+    pub(crate) scratch: usize,
+    /// Where each PE's block begins and ends.
+    pub(crate) bounds: &'static [AtomicUsize],
+}
+
+impl Area {
+    pub(crate) fn new<N: Node>(node: &N, scratch: u32) -> Result<Self, OutOfMemory> {
+        let pes = node.tasks() as usize;
+        let at = ALL + BLOCK.saturating_mul(pes);
+        Ok(Self {
+            memory: shared(node, "teams", at.saturating_add(scratch as usize))?,
+            scratch: at,
+            bounds: fill(node, "teams", pes + 1, AtomicUsize::default)?,
+        })
+    }
+}
+
+/// Which areas are in use, and what number the next team has.
+pub(crate) struct Teams {
+    pub(crate) used: [bool; TEAMS],
+    pub(crate) next: u64,
+}
+
+impl Teams {
+    pub(crate) fn new() -> Self {
+        let mut used = [false; TEAMS];
+        // The world's.
+        used[0] = true;
+        Self { used, next: 0 }
+    }
+}

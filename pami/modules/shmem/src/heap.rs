@@ -1,0 +1,132 @@
+//! The symmetric heap: what is allocated lies at the same place of every PE's.
+//!
+//! Nobody tells anyone where: all PEs make the same calls in the same order, so the same allocator is in the same state at
+//! each. That the calls are the same is agreed on in each of them, which is the barrier that OpenSHMEM wants there, too.
+
+use crate::error::Error;
+use crate::library::Shmem;
+use crate::number::Data;
+use crate::symmetric::Sym;
+use pami::Node;
+use zerocopy::IntoBytes;
+
+/// Allocations are multiples of this many bytes, and start at such: a cache line.
+pub(crate) const ALIGNMENT: u32 = 64;
+
+/// Bytes that `count` elements take.
+fn bytes_of<T>(count: usize) -> Result<usize, Error> {
+    let bytes = count.checked_mul(size_of::<T>());
+    let lines = bytes.and_then(|bytes| bytes.max(1).checked_next_multiple_of(ALIGNMENT as usize));
+    lines.filter(|&bytes| u32::try_from(bytes).is_ok()).ok_or(Error::Full { bytes: usize::MAX })
+}
+
+impl<N: Node> Shmem<N> {
+    /// Allocates `count` elements at every PE, which hold whatever they did before. Collective, with the same argument.
+    ///
+    /// # Errors
+    /// [`Error::Full`], [`Error::Asymmetric`], [`Error::Operation`]; the same at all.
+    pub fn malloc<T: Data>(&self, count: usize) -> Result<Sym<T>, Error> {
+        self.align(1, count)
+    }
+
+    /// As [`malloc`](Self::malloc); the elements hold zeros.
+    ///
+    /// # Errors
+    /// As [`malloc`](Self::malloc).
+    pub fn calloc<T: Data>(&self, count: usize) -> Result<Sym<T>, Error> {
+        let object = self.malloc(count)?;
+        let (memory, mut rest) = (self.memory()?, object.range());
+        const ZEROS: [u8; 256] = [0; 256];
+        while !rest.is_empty() {
+            let some = rest.len().min(ZEROS.len());
+            // It lies in the heap.
+            let _ = memory.write(rest.start, ZEROS.get(..some).unwrap_or_default());
+            rest.start += some;
+        }
+        self.barrier_all()?;
+        Ok(object)
+    }
+
+    /// As [`malloc`](Self::malloc), at a multiple of `alignment` bytes from the start of the heap. Every object is at a
+    /// multiple of 64.
+    ///
+    /// # Errors
+    /// As [`malloc`](Self::malloc); [`Error::Setting`] if the alignment is no power of two.
+    pub fn align<T: Data>(&self, alignment: usize, count: usize) -> Result<Sym<T>, Error> {
+        self.agree("malloc", [alignment as u64, (count as u64) << 8 | size_of::<T>() as u64])?;
+        if !alignment.is_power_of_two() {
+            return Err(Error::Setting("alignment", "a power of two"));
+        }
+        let (bytes, alignment) = (bytes_of::<T>(count)?, alignment.max(ALIGNMENT as usize));
+        let offset = self.inner.heap.lock().allocate_aligned(bytes, alignment);
+        let offset = offset.ok_or(Error::Full { bytes })?;
+        Ok(Sym::new(offset as u32, count as u32))
+    }
+
+    /// Gives an object back, as it was allocated. Collective, with the same argument; all that was begun on this context has
+    /// been carried out before.
+    ///
+    /// # Errors
+    /// [`Error::NotAllocated`], [`Error::Asymmetric`], [`Error::Operation`]; the same at all.
+    pub fn free<T: Data>(&self, object: Sym<T>) -> Result<(), Error> {
+        let offset = object.offset();
+        self.agree("free", [offset.into(), 0])?;
+        let freed = self.inner.heap.lock().free(offset as usize);
+        if freed { Ok(()) } else { Err(Error::NotAllocated { offset }) }
+    }
+
+    /// Makes an object longer or shorter, here or elsewhere; what it holds goes with it. Collective, with the same arguments.
+    ///
+    /// # Errors
+    /// As [`malloc`](Self::malloc) and [`free`](Self::free); the object is as before.
+    pub fn realloc<T: Data>(&self, object: Sym<T>, count: usize) -> Result<Sym<T>, Error> {
+        let offset = object.offset();
+        self.agree("realloc", [offset.into(), count as u64])?;
+        let (start, bytes) = (offset as usize, bytes_of::<T>(count)?);
+        let mut heap = self.inner.heap.lock();
+        if !heap.contains(start) {
+            return Err(Error::NotAllocated { offset });
+        }
+        let place = if heap.resize(start, bytes) == bytes {
+            start
+        } else {
+            // As long as it was, until it is known that there is room.
+            heap.resize(start, bytes_of::<T>(object.len())?);
+            let place = heap.allocate(bytes).ok_or(Error::Full { bytes })?;
+            let memory = self.memory()?;
+            // Both lie in the heap, apart.
+            let _ = memory.copy(start, memory, place, object.bytes());
+            heap.free(start);
+            place
+        };
+        drop(heap);
+        // Nobody is to put to where another PE still copies.
+        self.sync_all()?;
+        Ok(Sym::new(place as u32, count as u32))
+    }
+
+    /// Copies an object of this PE to `into`.
+    ///
+    /// # Errors
+    /// [`Error::Short`] if one has fewer elements than `into`; [`Error::Finalized`].
+    pub fn read<T: Data>(&self, object: Sym<T>, into: &mut [T]) -> Result<(), Error> {
+        let short = Error::Short { has: object.len(), wanted: into.len() };
+        let part = object.part(0..into.len()).ok_or(short)?;
+        for (at, element) in part.range().step_by(size_of::<T>().max(1)).zip(into) {
+            let mut value = T::new_zeroed();
+            self.memory()?.read(at, value.as_mut_bytes()).map_err(|_| short)?;
+            *element = value;
+        }
+        Ok(())
+    }
+
+    /// Copies `from` to an object of this PE.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn write<T: Data>(&self, object: Sym<T>, from: &[T]) -> Result<(), Error> {
+        let short = Error::Short { has: object.len(), wanted: from.len() };
+        let part = object.part(0..from.len()).ok_or(short)?;
+        self.memory()?.write(part.range().start, from.as_bytes()).map_err(|_| short)
+    }
+}

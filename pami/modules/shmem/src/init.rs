@@ -1,0 +1,154 @@
+//! The library is set up, and ended (SPEC M-4).
+
+use crate::area::{Area, TEAMS, Teams};
+use crate::error::Error;
+use crate::factories::Factories;
+use crate::heap::ALIGNMENT;
+use crate::library::{Inner, Shmem};
+use crate::operations::{Operations, PLACES};
+use crate::settings::Settings;
+use base::{Completions, Lane, fill, place, shared};
+use heapless::Vec;
+use pami::{ClientBuilder, Limits, Node, OperationError, RegionHandle, Rights, Shared};
+use rings::first_fit::{FirstFit, Span};
+use spin::{Mutex, Once};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// What context 0 has for collectives: one in flight for each team, so that none waits for another's.
+const LIMITS: Limits =
+    Limits { geometries: TEAMS, in_flight: 1, always: TEAMS - 1, queued: PLACES, early: 64, domains: None };
+
+impl<N: Node> Shmem<N> {
+    /// Sets the library up. Collective: every PE calls it, with the same settings, and in the same order among other
+    /// libraries.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], [`Error::Client`], [`Error::Memory`], [`Error::Factory`], [`Error::Register`],
+    /// [`Error::Asymmetric`] if the heaps differ in size. What was taken is given back, but for memory, and the other PEs wait
+    /// for this one.
+    pub fn init(node: &'static N, settings: Settings) -> Result<Self, Error> {
+        settings.check()?;
+        let contexts = settings.contexts;
+        let operations = Operations::place(node, contexts)?;
+        let memory: &'static Once<Shared> = place(node, "the heap", Once::new())?;
+        let end = move |cookie: usize, outcome: Result<u64, OperationError>| {
+            if let Some(operations) = operations.get(cookie / PLACES) {
+                operations.end(cookie % PLACES, outcome, memory.get());
+            }
+        };
+        let completions = Completions::new(
+            node,
+            move |_, completion| end(completion.cookie, completion.result.map(|()| 0)),
+            move |_, fetched| end(fetched.cookie, fetched.result),
+        )?;
+        let words = shared(node, "words", 0)?;
+        let values = fill(node, "words", contexts.into(), || words.clone())?;
+        for value in values.iter_mut() {
+            *value = shared(node, "words", PLACES * size_of::<u64>())?;
+        }
+        let mut areas = Vec::new();
+        while !areas.is_full() {
+            // There is room.
+            let _ = areas.push(Area::new(node, settings.scratch)?);
+        }
+        let spans = fill(node, "allocations", settings.allocations, Span::default)?;
+        let bytes = settings.heap.next_multiple_of(ALIGNMENT) as usize;
+        let client = ClientBuilder::new(node, settings.client)
+            .contexts(contexts)
+            .sharing(settings.sharing)
+            .pools(base::POOLS)
+            .collectives(LIMITS)
+            .create()?;
+        let inner = Inner {
+            node,
+            settings,
+            lanes: fill(node, "contexts", contexts.into(), Lane::default)?,
+            factories: fill(node, "factories", contexts.into(), || Mutex::new(None))?,
+            operations,
+            completions,
+            values,
+            heap: Mutex::new(FirstFit::new(bytes, spans)),
+            memory,
+            region: Mutex::new(None),
+            handles: Once::new(),
+            teams: Mutex::new(Teams::new()),
+            areas,
+            client: Mutex::new(Some(client)),
+        };
+        let library = Self { inner: place(node, "the library", inner)?, context: 0 };
+        match library.start(shared(node, "the heap", bytes)?) {
+            Ok(()) => Ok(library),
+            Err(error) => {
+                // The first reason is the one to tell.
+                let _ = library.release();
+                Err(error)
+            }
+        }
+    }
+
+    /// The factories, the contexts, the region, and what others have to know of it.
+    fn start(&self, memory: Shared) -> Result<(), Error> {
+        let inner = self.inner;
+        if let Some(client) = inner.client.lock().as_mut() {
+            let (transfer, team) = (client.protocol("shmem-transfer")?, client.protocol("shmem-team")?);
+            for (offset, (lane, factories)) in (0..).zip(inner.lanes.iter().zip(inner.factories)) {
+                *factories.lock() = Some(Factories::register(inner.node, client, &transfer, &team)?);
+                lane.open(client, offset)?;
+            }
+        }
+        for context in 0..inner.settings.contexts {
+            Self { context, ..*self }.with(|context| context.set_polls(inner.settings.polls))?;
+        }
+        let rights = Rights::READ | Rights::WRITE | Rights::UPDATE;
+        let region = self.with(|context| context.register_shared(memory, rights))?;
+        let region = region.map_err(|(error, _)| error)?;
+        inner.memory.call_once(|| region.memory().clone());
+        let handle = region.handle();
+        *inner.region.lock() = Some(region);
+        let handles = fill(inner.node, "the heaps", self.n_pes() as usize, || handle)?;
+        self.gather(&self.team_world(), handle.as_bytes(), |pe, block| {
+            let place = handles.get_mut(pe as usize);
+            if let (Some(place), Ok(handle)) = (place, RegionHandle::read_from_bytes(block)) {
+                *place = handle;
+            }
+        })?;
+        if handles.iter().any(|other| other.len() != handle.len()) {
+            return Err(Error::Asymmetric("init"));
+        }
+        inner.handles.call_once(|| handles);
+        Ok(())
+    }
+
+    /// Ends the library. Collective; all that was begun has been carried out before. Symmetric objects are of no use any
+    /// more, and every further call is refused.
+    ///
+    /// # Errors
+    /// Of [`barrier_all`](Self::barrier_all); [`Error::Client`]. The library has ended all the same. If a node is dead
+    /// nobody is waited for, and the error names it: what is under way from others may hang.
+    pub fn finalize(self) -> Result<(), Error> {
+        if let Some(node) = self.first().with(|context| context.dead_node())? {
+            return self.release().and(Err(Error::Operation(OperationError::NodeDead(node))));
+        }
+        let quiet = self.quiet_contexts().and(self.sync_all());
+        quiet.and(self.release())
+    }
+
+    /// Gives back what the node and the messaging layer can take back.
+    fn release(&self) -> Result<(), Error> {
+        let inner = self.inner;
+        let Some(mut client) = inner.client.lock().take() else { return Err(Error::Finalized) };
+        if let Some(region) = inner.region.lock().take() {
+            // The heap is the library's.
+            let _ = self.first().with(|context| context.deregister(region).map(drop));
+        }
+        let mut outcome = Ok(());
+        for lane in inner.lanes {
+            let closed = lane.close(&mut client, || inner.node.rest());
+            outcome = outcome.and(closed.map_err(Error::Client));
+        }
+        for factories in inner.factories.iter().filter_map(|place| place.lock().take()) {
+            outcome = outcome.and(factories.end(&mut client));
+        }
+        outcome.and(client.destroy().map_err(|(error, _)| Error::Client(error)))
+    }
+}

@@ -1,0 +1,252 @@
+//! An instance of the library: what it has, and how its calls go forward (SPEC M-4).
+
+use crate::area::{Area, TEAMS, Teams};
+use crate::error::Error;
+use crate::factories::Factories;
+use crate::operations::{Keeper, Operation, Operations, PLACES};
+use crate::settings::Settings;
+use base::{Completions, Lane};
+use heapless::Vec;
+use pami::{Active, Client, Context, Endpoint, Node, ObjectMemory, Region, RegionHandle, Shared};
+use rings::first_fit::FirstFit;
+use spin::{Mutex, Once};
+
+/// Longest wait of a thread before it looks after contexts that nobody has.
+const OTHERS_NS: u64 = 1_000_000;
+
+/// The library at one PE, as it acts on one context: a small handle, which may be copied.
+pub struct Shmem<N: Node> {
+    pub(crate) inner: &'static Inner<N>,
+    pub(crate) context: u8,
+}
+
+impl<N: Node> Clone for Shmem<N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<N: Node> Copy for Shmem<N> {}
+
+/// All that the library has at one PE. Slices are by context.
+pub(crate) struct Inner<N: Node> {
+    pub(crate) node: &'static N,
+    pub(crate) settings: Settings,
+    pub(crate) client: Mutex<Option<Client<N>>>,
+    pub(crate) lanes: &'static [Lane<N::Port>],
+    pub(crate) factories: &'static [Mutex<Option<Factories>>],
+    pub(crate) operations: &'static [Operations<N::Port>],
+    pub(crate) completions: Completions<N::Port>,
+    /// A word for each operation: what is put by value, or got.
+    pub(crate) values: &'static [Shared],
+    /// Which bytes of the heap are allocated.
+    pub(crate) heap: Mutex<FirstFit>,
+    pub(crate) memory: &'static Once<Shared>,
+    pub(crate) region: Mutex<Option<Region>>,
+    /// By PE.
+    pub(crate) handles: Once<&'static [RegionHandle]>,
+    pub(crate) teams: Mutex<Teams>,
+    pub(crate) areas: Vec<Area, TEAMS>,
+}
+
+/// What an operation is begun with.
+pub(crate) struct Start<'a, N: Node> {
+    pub(crate) factories: &'a Factories,
+    /// Memory for PAMI's object.
+    pub(crate) object: &'static ObjectMemory<N::Port>,
+    /// The operation's place, and the number that its callbacks know it by.
+    pub(crate) at: usize,
+    pub(crate) cookie: usize,
+}
+
+/// The endpoint of a PE that what is begun on this context goes to.
+pub(crate) fn endpoint<N: Node>(active: &Active<N::Port>, pe: u32) -> Endpoint {
+    let me = active.endpoint();
+    Endpoint::from_parts(me.client(), pe, me.context())
+}
+
+impl<N: Node> Shmem<N> {
+    /// The same library, acting on another of its contexts (`shmem_ctx_create`).
+    ///
+    /// # Errors
+    /// [`Error::Context`]
+    pub fn on_context(self, context: u8) -> Result<Self, Error> {
+        let contexts = self.inner.settings.contexts;
+        if context < contexts {
+            Ok(Self { context, ..self })
+        } else {
+            Err(Error::Context { context, contexts })
+        }
+    }
+
+    /// The context that calls act on.
+    pub fn context(&self) -> u8 {
+        self.context
+    }
+
+    /// This PE's number.
+    pub fn my_pe(&self) -> u32 {
+        self.inner.node.task()
+    }
+
+    /// How many PEs there are.
+    pub fn n_pes(&self) -> u32 {
+        self.inner.node.tasks()
+    }
+
+    /// What the library is set to.
+    pub fn settings(&self) -> Settings {
+        self.inner.settings
+    }
+
+    /// Advances all contexts that no other thread has. Returns how much happened.
+    pub fn progress(&self) -> usize {
+        let advance = |lane: &'static Lane<N::Port>| {
+            lane.try_enter().and_then(|mut guard| guard.as_mut().map(|context| context.advance()))
+        };
+        self.inner.lanes.iter().filter_map(advance).sum()
+    }
+
+    /// Has what this context puts to a PE from here on come behind what it put there before, signals and atomics included.
+    /// All that is begun on a context towards one PE is carried out in the order of the calls, so there is nothing to do.
+    ///
+    /// # Errors
+    /// [`Error::Finalized`]
+    pub fn fence(&self) -> Result<(), Error> {
+        self.memory().map(drop)
+    }
+
+    /// Waits until all that was begun on this context has been carried out, everywhere.
+    ///
+    /// # Errors
+    /// [`Error::Operation`]: the first failure among operations that nobody waited for.
+    pub fn quiet(&self) -> Result<(), Error> {
+        let operations = self.operations()?;
+        self.advance_until(|_| operations.is_quiet())?;
+        Ok(operations.failure()?)
+    }
+
+    /// As [`quiet`](Self::quiet), of all contexts.
+    pub(crate) fn quiet_contexts(&self) -> Result<(), Error> {
+        let contexts = 0..self.inner.settings.contexts;
+        contexts.map(|context| Self { context, ..*self }.quiet()).fold(Ok(()), Result::and)
+    }
+
+    pub(crate) fn lane(&self) -> Result<&'static Lane<N::Port>, Error> {
+        self.inner.lanes.get(usize::from(self.context)).ok_or(Error::Finalized)
+    }
+
+    pub(crate) fn operations(&self) -> Result<&'static Operations<N::Port>, Error> {
+        self.inner.operations.get(usize::from(self.context)).ok_or(Error::Finalized)
+    }
+
+    /// This PE's heap.
+    pub(crate) fn memory(&self) -> Result<&'static Shared, Error> {
+        let alive = self.inner.region.lock().is_some();
+        self.inner.memory.get().filter(|_| alive).ok_or(Error::Finalized)
+    }
+
+    /// The words of this context's operations.
+    pub(crate) fn values(&self) -> Result<&'static Shared, Error> {
+        self.inner.values.get(usize::from(self.context)).ok_or(Error::Finalized)
+    }
+
+    /// The heap of another PE.
+    pub(crate) fn heap_of(&self, pe: u32) -> Result<RegionHandle, Error> {
+        let handles = self.inner.handles.get().ok_or(Error::Finalized)?;
+        handles.get(pe as usize).copied().ok_or(Error::Pe { pe, pes: self.n_pes() })
+    }
+
+    /// Calls `act` with this context, when it is this thread's turn.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Context<N::Port>) -> T) -> Result<T, Error> {
+        self.lane()?.with(|| self.inner.node.rest(), act).ok_or(Error::Finalized)
+    }
+
+    /// The same library on context 0, which all collectives go through.
+    pub(crate) fn first(&self) -> Self {
+        Self { context: 0, ..*self }
+    }
+
+    /// Advances this context until `until` holds, for `timeout_ns` at most; and now and then others that nobody has, so that
+    /// no PE waits for a context whose thread is elsewhere. Returns whether it held.
+    pub(crate) fn advance_for(
+        &self,
+        timeout_ns: u64,
+        mut until: impl FnMut(&mut Active<N::Port>) -> bool,
+    ) -> Result<bool, Error> {
+        let (lane, rest) = (self.lane()?, || self.inner.node.rest());
+        let others = if self.inner.lanes.len() > 1 { OTHERS_NS } else { u64::MAX };
+        let mut left = timeout_ns;
+        loop {
+            if lane.wait_for(rest, left.min(others), &mut until).ok_or(Error::Finalized)? {
+                return Ok(true);
+            }
+            left = left.saturating_sub(others);
+            if left == 0 {
+                return Ok(false);
+            }
+            self.progress();
+        }
+    }
+
+    /// As [`advance_for`](Self::advance_for), for as long as it takes.
+    pub(crate) fn advance_until(
+        &self,
+        mut until: impl FnMut(&mut Active<N::Port>) -> bool,
+    ) -> Result<(), Error> {
+        while !self.advance_for(u64::MAX, &mut until)? {}
+        Ok(())
+    }
+
+    /// Begins an operation, as soon as there is a place for it. Returns the place.
+    pub(crate) fn begin<E>(
+        &self,
+        operation: Operation,
+        mut begin: impl FnMut(&mut Active<N::Port>, Start<N>) -> Result<(), E>,
+    ) -> Result<usize, Error>
+    where
+        Error: From<E>,
+    {
+        let (context, operations) = (usize::from(self.context), self.operations()?);
+        let factories = self.inner.factories.get(context).ok_or(Error::Finalized)?;
+        let mut attempt = |active: &mut Active<N::Port>| {
+            let (at, object) = operations.take(operation)?;
+            let factories = factories.lock();
+            let begun = match factories.as_ref() {
+                Some(factories) => {
+                    let start = Start { factories, object, at, cookie: context * PLACES + at };
+                    begin(active, start).map_err(Error::from)
+                }
+                None => Err(Error::Finalized),
+            };
+            if begun.is_err() {
+                operations.cancel(at);
+            }
+            Some(begun.map(|()| at))
+        };
+        if let Some(begun) = self.with(|active| attempt(active))? {
+            return begun;
+        }
+        let mut begun = None;
+        self.advance_until(|active| {
+            begun = attempt(active);
+            begun.is_some()
+        })?;
+        // The wait ended because it is.
+        begun.unwrap_or(Err(Error::Finalized))
+    }
+
+    /// Begins an operation and waits for the first of its callbacks. Returns what a word was.
+    pub(crate) fn complete<E>(
+        &self,
+        (keeper, callbacks): (Keeper, u8),
+        begin: impl FnMut(&mut Active<N::Port>, Start<N>) -> Result<(), E>,
+    ) -> Result<u64, Error>
+    where
+        Error: From<E>,
+    {
+        let at = self.begin(Operation { keeper, callbacks, into: None }, begin)?;
+        let operations = self.operations()?;
+        self.advance_until(|_| operations.is_called(at))?;
+        Ok(operations.leave(at)?)
+    }
+}

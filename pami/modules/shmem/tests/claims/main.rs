@@ -1,0 +1,87 @@
+//! The library over an in-process machine, each PE a thread: what the job `shmem` does on nodes.
+
+#[path = "../../../../../jobs/examples/shmem/exercise.rs"]
+mod exercise;
+#[allow(dead_code, unused_imports, reason = "the messaging layer's own tests use more of it")]
+#[path = "../../../../tests/engine/machine/mod.rs"]
+mod machine;
+
+use machine::machine_of;
+use shmem::{Error, Settings, Shmem};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{process, thread};
+
+const SETTINGS: Settings = Settings {
+    client: "shmem",
+    contexts: 2,
+    sharing: pami::Sharing::Exclusive,
+    polls: 64,
+    heap: 1 << 18,
+    allocations: 16,
+    scratch: 4096,
+};
+
+/// Runs `body` at each of `pes` PEs, so many on each node.
+fn on_pes<T: Send>(
+    pes: u32,
+    per_node: u32,
+    settings: Settings,
+    body: impl Fn(Shmem<machine::TestNode>) -> T + Sync,
+) -> Vec<T> {
+    let run = |node| {
+        let library = Shmem::init(node, settings).unwrap();
+        let result = body(library);
+        library.finalize().unwrap();
+        assert_eq!(library.quiet(), Err(Error::Finalized));
+        result
+    };
+    // The others would wait for this PE for ever.
+    let guarded = |node| catch_unwind(AssertUnwindSafe(|| run(node))).unwrap_or_else(|_| process::exit(101));
+    thread::scope(|scope| {
+        let nodes = machine_of(pes, per_node);
+        let threads: Vec<_> = nodes.into_iter().map(|node| scope.spawn(move || guarded(node))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn m3_p7_everything_comes_out_as_reckoned_with_pamis_objects_in_the_librarys_memory() {
+    for (pes, per_node) in [(1, 1), (2, 1), (4, 2), (5, 1)] {
+        for scratch in [1024, SETTINGS.scratch] {
+            let tallies =
+                on_pes(pes, per_node, Settings { scratch, ..SETTINGS }, |shmem| exercise::exercise(&shmem));
+            for (pe, tally) in tallies.into_iter().enumerate() {
+                let tally = tally.unwrap();
+                assert!(
+                    tally.checks > 100 && tally.wrong == 0,
+                    "PE {pe} of {pes}, {per_node} a node: {tally:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn p4_threads_of_a_pe_have_contexts_of_their_own() {
+    let tallies = on_pes(4, 2, SETTINGS, |shmem| {
+        let words = shmem.calloc::<u64>(4).unwrap();
+        let counter = shmem.calloc::<u64>(1).unwrap();
+        let tallies = thread::scope(|scope| {
+            let work = move |context: u8| {
+                let on = shmem.on_context(context).unwrap();
+                let at = usize::from(context);
+                exercise::on_context(&on, words.at(at).unwrap(), words.at(2 + at).unwrap(), counter).unwrap()
+            };
+            let other = scope.spawn(move || work(1));
+            work(0).and(other.join().unwrap())
+        });
+        shmem.on_context(1).unwrap().quiet().unwrap();
+        shmem.barrier_all().unwrap();
+        let mut count = [0];
+        shmem.read(counter, &mut count).unwrap();
+        assert_eq!(count, [8], "each thread of each PE counted here");
+        assert_eq!(shmem.on_context(2).err(), Some(Error::Context { context: 2, contexts: 2 }));
+        tallies
+    });
+    assert!(tallies.iter().all(|tally| tally.checks == 16 && tally.wrong == 0), "{tallies:?}");
+}
