@@ -7,6 +7,11 @@
 //! | 12..14 | [`ETHERTYPE`] or [`ETHERTYPE_RELIABLE`], big-endian |
 //! | 14.. | the packet ([`pami::packet`]), with the second type behind a link header ([`crate::link`]) |
 //!
+//! An address is reckoned from the rank, as the standard lets whoever administers a network do: nobody has to resolve one, a
+//! node that is exchanged keeps its own, and a frame says its sender. So the address that a card or its node of the device
+//! tree has is not used: a card that filters is told the reckoned one. Two jobs on one Ethernet would share addresses, and
+//! want networks of their own.
+//!
 //! Between nodes each packet has a link header. What a node and the network itself say to each other is bare.
 //!
 //! A frame that leaves is gathered: these 14 bytes, the packet's header and inline data from memory of the adapter's own,
