@@ -1,4 +1,4 @@
-//! Memory in which the members of a team exchange what they have to agree on.
+//! Memory in which the members of a team exchange what they have to agree on, and its collectives work.
 
 use base::{OutOfMemory, fill, shared};
 use core::sync::atomic::AtomicUsize;
@@ -13,7 +13,6 @@ pub(crate) const OWN: usize = 0;
 pub(crate) const AGREED: usize = 32;
 pub(crate) const ALL: usize = 64;
 
-/// Memory that the collectives of a team work in.
 pub(crate) struct Area {
     pub(crate) memory: Shared,
     /// Where scratch memory begins.
@@ -23,28 +22,17 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    pub(crate) fn new<N: Node>(node: &N, scratch: u32) -> Result<Self, OutOfMemory> {
+    pub(crate) fn new<N: Node>(node: &N, room: u32) -> Result<Self, OutOfMemory> {
         let pes = node.tasks() as usize;
-        let at = ALL + BLOCK.saturating_mul(pes);
-        Ok(Self {
-            memory: shared(node, "teams", at.saturating_add(scratch as usize))?,
-            scratch: at,
-            bounds: fill(node, "teams", pes + 1, AtomicUsize::default)?,
-        })
+        let scratch = ALL + BLOCK.saturating_mul(pes);
+        let memory = shared(node, "teams", scratch.saturating_add(room as usize))?;
+        Ok(Self { memory, scratch, bounds: fill(node, "teams", pes + 1, AtomicUsize::default)? })
     }
 }
 
 /// Which areas are in use, and what number the next team has.
+#[derive(Default)]
 pub(crate) struct Teams {
     pub(crate) used: [bool; TEAMS],
     pub(crate) next: u64,
-}
-
-impl Teams {
-    pub(crate) fn new() -> Self {
-        let mut used = [false; TEAMS];
-        // The world's.
-        used[0] = true;
-        Self { used, next: 0 }
-    }
 }

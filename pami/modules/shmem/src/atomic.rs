@@ -3,193 +3,77 @@
 //! Those that fetch return what the word was. Those that do not, and the `nbi` forms, return at once:
 //! [`quiet`](Shmem::quiet) says when they have been carried out, and what a `nbi` form fetches is in its `fetch` of this PE.
 
-use crate::error::Error;
+use crate::error::Result;
 use crate::library::{Shmem, endpoint};
-use crate::number::{Integer, Word};
 use crate::operations::{Keeper, Operation};
-use crate::symmetric::Sym;
+use crate::symmetric::{Integer, Sym, Word};
 use pami::{Node, Rmw, RmwOp, Update};
 
-macro_rules! operators {
-    ($($plain:ident, $fetch:ident, $nbi:ident, $update:ident, $what:literal;)*) => {$(
-        #[doc = concat!("Makes the first element of `dest` of PE `pe` its ", $what, " `value`.")]
-        ///
-        /// # Errors
-        /// [`Error::Short`], [`Error::Pe`], [`Error::Send`]
-        pub fn $plain<T: Integer>(&self, dest: Sym<T>, value: T, pe: u32) -> Result<(), Error> {
-            self.update_later(dest, Update::$update(value.to_bits()), pe, None)
+/// A line is an update of words of type `T`: the form that does not fetch, if there is one, that which does, and that which
+/// does so later; what they take, and what they do with it.
+macro_rules! atomics {
+    (plain none<$bound:ident>($($value:ident),*) $update:expr, $what:literal) => {};
+    (plain $plain:ident<$bound:ident>($($value:ident),*) $update:expr, $what:literal) => {
+        #[doc = concat!($what, " Returns at once.")]
+        pub fn $plain<T: $bound>(&self, dest: Sym<T>, $($value: T,)* pe: u32) -> Result {
+            self.update(dest, $update, pe, LATER).map(drop)
+        }
+    };
+    ($($plain:tt, $fetch:ident, $nbi:ident<$bound:ident>($($value:ident),*) $update:expr, $what:literal;)*) => {$(
+        atomics!(plain $plain<$bound>($($value),*) $update, $what);
+
+        #[doc = concat!($what, " Returns what it was.")]
+        pub fn $fetch<T: $bound>(&self, dest: Sym<T>, $($value: T,)* pe: u32) -> Result<T> {
+            self.update(dest, $update, pe, Operation::of(Keeper::Call)).map(T::from_bits)
         }
 
-        #[doc = concat!("As [`", stringify!($plain), "`](Self::", stringify!($plain), "). Returns what it was.")]
-        ///
-        /// # Errors
-        /// As there; [`Error::Operation`].
-        pub fn $fetch<T: Integer>(&self, dest: Sym<T>, value: T, pe: u32) -> Result<T, Error> {
-            self.update_now(dest, Update::$update(value.to_bits()), pe)
-        }
-
-        #[doc = concat!("As [`", stringify!($fetch), "`](Self::", stringify!($fetch), "), without waiting.")]
-        ///
-        /// # Errors
-        /// As there.
-        pub fn $nbi<T: Integer>(&self, fetch: Sym<T>, dest: Sym<T>, value: T, pe: u32) -> Result<(), Error> {
-            self.update_later(dest, Update::$update(value.to_bits()), pe, Some(fetch))
+        #[doc = concat!($what, " Returns at once; after `quiet` the first element of `fetch` here is what it was.")]
+        pub fn $nbi<T: $bound>(&self, fetch: Sym<T>, dest: Sym<T>, $($value: T,)* pe: u32) -> Result {
+            let into = Some((fetch.first(1)?.offset(), T::WIDTH));
+            self.update(dest, $update, pe, Operation { into, ..LATER }).map(drop)
         }
     )*};
 }
 
+const LATER: Operation = Operation::of(Keeper::Quiet);
+
 impl<N: Node> Shmem<N> {
-    operators! {
-        atomic_add, atomic_fetch_add, atomic_fetch_add_nbi, Add, "sum with";
-        atomic_and, atomic_fetch_and, atomic_fetch_and_nbi, And, "bitwise and with";
-        atomic_or, atomic_fetch_or, atomic_fetch_or_nbi, Or, "bitwise or with";
-        atomic_xor, atomic_fetch_xor, atomic_fetch_xor_nbi, Xor, "bitwise exclusive or with";
+    atomics! {
+        atomic_add, atomic_fetch_add, atomic_fetch_add_nbi<Integer>(value) Update::Add(value.to_bits()),
+            "Adds `value`, wrapping, to the first element of `dest` of PE `pe`.";
+        atomic_inc, atomic_fetch_inc, atomic_fetch_inc_nbi<Integer>() Update::Add(1),
+            "Adds 1, wrapping, to the first element of `dest` of PE `pe`.";
+        atomic_and, atomic_fetch_and, atomic_fetch_and_nbi<Integer>(value) Update::And(value.to_bits()),
+            "Clears the bits of the first element of `dest` of PE `pe` that are not in `value`.";
+        atomic_or, atomic_fetch_or, atomic_fetch_or_nbi<Integer>(value) Update::Or(value.to_bits()),
+            "Sets the bits of the first element of `dest` of PE `pe` that are in `value`.";
+        atomic_xor, atomic_fetch_xor, atomic_fetch_xor_nbi<Integer>(value) Update::Xor(value.to_bits()),
+            "Flips the bits of the first element of `dest` of PE `pe` that are in `value`.";
+        atomic_set, atomic_swap, atomic_swap_nbi<Word>(value) Update::Swap(value.to_bits()),
+            "Makes the first element of `dest` of PE `pe` `value`.";
+        none, atomic_compare_swap, atomic_compare_swap_nbi<Integer>(cond, value)
+            Update::CompareSwap { expected: cond.to_bits(), new: value.to_bits() },
+            "Makes the first element of `dest` of PE `pe` `value` if it is `cond`, bit for bit.";
+        none, atomic_fetch, atomic_fetch_nbi<Word>() Update::Or(0),
+            "Leaves the first element of `dest` of PE `pe` as it is.";
     }
 
-    /// Adds 1 to the first element of `dest` of PE `pe`.
-    ///
-    /// # Errors
-    /// As [`atomic_add`](Self::atomic_add).
-    pub fn atomic_inc<T: Integer>(&self, dest: Sym<T>, pe: u32) -> Result<(), Error> {
-        self.update_later(dest, Update::Add(1), pe, None)
-    }
-
-    /// As [`atomic_inc`](Self::atomic_inc). Returns what it was.
-    ///
-    /// # Errors
-    /// As [`atomic_fetch_add`](Self::atomic_fetch_add).
-    pub fn atomic_fetch_inc<T: Integer>(&self, dest: Sym<T>, pe: u32) -> Result<T, Error> {
-        self.update_now(dest, Update::Add(1), pe)
-    }
-
-    /// As [`atomic_fetch_inc`](Self::atomic_fetch_inc), without waiting.
-    ///
-    /// # Errors
-    /// As [`atomic_add`](Self::atomic_add).
-    pub fn atomic_fetch_inc_nbi<T: Integer>(
-        &self,
-        fetch: Sym<T>,
-        dest: Sym<T>,
-        pe: u32,
-    ) -> Result<(), Error> {
-        self.update_later(dest, Update::Add(1), pe, Some(fetch))
-    }
-
-    /// The first element of `source` of PE `pe`.
-    ///
-    /// # Errors
-    /// As [`atomic_fetch_add`](Self::atomic_fetch_add).
-    pub fn atomic_fetch<T: Word>(&self, source: Sym<T>, pe: u32) -> Result<T, Error> {
-        self.update_now(source, Update::Or(0), pe)
-    }
-
-    /// As [`atomic_fetch`](Self::atomic_fetch), without waiting.
-    ///
-    /// # Errors
-    /// As [`atomic_add`](Self::atomic_add).
-    pub fn atomic_fetch_nbi<T: Word>(&self, fetch: Sym<T>, source: Sym<T>, pe: u32) -> Result<(), Error> {
-        self.update_later(source, Update::Or(0), pe, Some(fetch))
-    }
-
-    /// Makes the first element of `dest` of PE `pe` `value`.
-    ///
-    /// # Errors
-    /// As [`atomic_add`](Self::atomic_add).
-    pub fn atomic_set<T: Word>(&self, dest: Sym<T>, value: T, pe: u32) -> Result<(), Error> {
-        self.update_later(dest, Update::Swap(value.to_bits()), pe, None)
-    }
-
-    /// As [`atomic_set`](Self::atomic_set). Returns what it was.
-    ///
-    /// # Errors
-    /// As [`atomic_fetch_add`](Self::atomic_fetch_add).
-    pub fn atomic_swap<T: Word>(&self, dest: Sym<T>, value: T, pe: u32) -> Result<T, Error> {
-        self.update_now(dest, Update::Swap(value.to_bits()), pe)
-    }
-
-    /// As [`atomic_swap`](Self::atomic_swap), without waiting.
-    ///
-    /// # Errors
-    /// As [`atomic_add`](Self::atomic_add).
-    pub fn atomic_swap_nbi<T: Word>(
-        &self,
-        fetch: Sym<T>,
-        dest: Sym<T>,
-        value: T,
-        pe: u32,
-    ) -> Result<(), Error> {
-        self.update_later(dest, Update::Swap(value.to_bits()), pe, Some(fetch))
-    }
-
-    /// Makes the first element of `dest` of PE `pe` `value` if it is `cond`, bit for bit. Returns what it was.
-    ///
-    /// # Errors
-    /// As [`atomic_fetch_add`](Self::atomic_fetch_add).
-    pub fn atomic_compare_swap<T: Integer>(
-        &self,
-        dest: Sym<T>,
-        cond: T,
-        value: T,
-        pe: u32,
-    ) -> Result<T, Error> {
-        let update = Update::CompareSwap { expected: cond.to_bits(), new: value.to_bits() };
-        self.update_now(dest, update, pe)
-    }
-
-    /// As [`atomic_compare_swap`](Self::atomic_compare_swap), without waiting.
-    ///
-    /// # Errors
-    /// As [`atomic_add`](Self::atomic_add).
-    pub fn atomic_compare_swap_nbi<T: Integer>(
-        &self,
-        fetch: Sym<T>,
-        dest: Sym<T>,
-        cond: T,
-        value: T,
-        pe: u32,
-    ) -> Result<(), Error> {
-        let update = Update::CompareSwap { expected: cond.to_bits(), new: value.to_bits() };
-        self.update_later(dest, update, pe, Some(fetch))
-    }
-
-    fn update_now<T: Word>(&self, dest: Sym<T>, update: Update, pe: u32) -> Result<T, Error> {
-        let (op, operations) = (RmwOp { width: T::WIDTH, update }, self.operations()?);
-        let at = self.update(dest, op, pe, Operation { keeper: Keeper::Call, callbacks: 1, into: None })?;
-        self.advance_until(|_| operations.is_called(at))?;
-        Ok(T::from_bits(operations.leave(at)?))
-    }
-
-    fn update_later<T: Word>(
+    /// Makes an update. Returns what the word was, if the operation waits.
+    pub(crate) fn update<T: Word>(
         &self,
         dest: Sym<T>,
         update: Update,
         pe: u32,
-        fetch: Option<Sym<T>>,
-    ) -> Result<(), Error> {
-        let into = match fetch {
-            Some(fetch) if fetch.is_empty() => return Err(Error::Short { has: 0, wanted: 1 }),
-            fetch => fetch.map(|fetch| (fetch.offset(), T::WIDTH)),
-        };
-        let operation = Operation { keeper: Keeper::Quiet, callbacks: 1, into };
-        self.update(dest, RmwOp { width: T::WIDTH, update }, pe, operation).map(drop)
-    }
-
-    /// Begins an update. Returns its place.
-    pub(crate) fn update<T: Word>(
-        &self,
-        dest: Sym<T>,
-        op: RmwOp,
-        pe: u32,
         operation: Operation,
-    ) -> Result<usize, Error> {
-        let (region, offset) = (self.heap_of(pe)?, dest.offset());
-        if dest.is_empty() {
-            return Err(Error::Short { has: 0, wanted: 1 });
-        }
-        self.begin(operation, |active, start| {
+    ) -> Result<u64> {
+        let (region, offset, op) =
+            (self.heap_of(pe)?, dest.first(1)?.offset(), RmwOp { width: T::WIDTH, update });
+        let at = self.begin(operation, |active, start| {
             let (target, done) =
                 (endpoint::<N>(active, pe), Some(self.inner.completions.fetched(start.cookie)));
-            start.factories.rmw.execute_in(start.object, active, Rmw { target, region, offset, op, done })
-        })
+            let rmw = Rmw { target, region, offset, op, done };
+            Ok(start.factories.rmw.execute_in(start.object, active, rmw)?)
+        })?;
+        self.end(at, operation.keeper)
     }
 }

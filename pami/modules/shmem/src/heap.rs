@@ -3,10 +3,9 @@
 //! Nobody tells anyone where: all PEs make the same calls in the same order, so the same allocator is in the same state at
 //! each. That the calls are the same is agreed on in each of them, which is the barrier that OpenSHMEM wants there, too.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::library::Shmem;
-use crate::number::Data;
-use crate::symmetric::Sym;
+use crate::symmetric::{Data, Sym};
 use pami::Node;
 use zerocopy::IntoBytes;
 
@@ -14,45 +13,34 @@ use zerocopy::IntoBytes;
 pub(crate) const ALIGNMENT: u32 = 64;
 
 /// Bytes that `count` elements take.
-fn bytes_of<T>(count: usize) -> Result<usize, Error> {
+fn bytes_of<T>(count: usize) -> Result<usize> {
     let bytes = count.checked_mul(size_of::<T>());
     let lines = bytes.and_then(|bytes| bytes.max(1).checked_next_multiple_of(ALIGNMENT as usize));
     lines.filter(|&bytes| u32::try_from(bytes).is_ok()).ok_or(Error::Full { bytes: usize::MAX })
 }
 
+/// Calls that allocate and free are collective, with the same arguments, or end with [`Error::Asymmetric`]. All that was begun
+/// on this context has been carried out before. Errors are the same at all PEs.
 impl<N: Node> Shmem<N> {
-    /// Allocates `count` elements at every PE, which hold whatever they did before. Collective, with the same argument.
-    ///
-    /// # Errors
-    /// [`Error::Full`], [`Error::Asymmetric`], [`Error::Operation`]; the same at all.
-    pub fn malloc<T: Data>(&self, count: usize) -> Result<Sym<T>, Error> {
+    /// Allocates `count` elements at every PE, which hold whatever they did before. [`Error::Full`] if there is no room.
+    pub fn malloc<T: Data>(&self, count: usize) -> Result<Sym<T>> {
         self.align(1, count)
     }
 
     /// As [`malloc`](Self::malloc); the elements hold zeros.
-    ///
-    /// # Errors
-    /// As [`malloc`](Self::malloc).
-    pub fn calloc<T: Data>(&self, count: usize) -> Result<Sym<T>, Error> {
+    pub fn calloc<T: Data>(&self, count: usize) -> Result<Sym<T>> {
         let object = self.malloc(count)?;
-        let (memory, mut rest) = (self.memory()?, object.range());
-        const ZEROS: [u8; 256] = [0; 256];
-        while !rest.is_empty() {
-            let some = rest.len().min(ZEROS.len());
-            // It lies in the heap.
-            let _ = memory.write(rest.start, ZEROS.get(..some).unwrap_or_default());
-            rest.start += some;
+        for line in object.range().step_by(ALIGNMENT as usize) {
+            // The line is the object's alone, and lies in the heap.
+            let _ = self.memory()?.write(line, &[0; ALIGNMENT as usize]);
         }
         self.barrier_all()?;
         Ok(object)
     }
 
-    /// As [`malloc`](Self::malloc), at a multiple of `alignment` bytes from the start of the heap. Every object is at a
-    /// multiple of 64.
-    ///
-    /// # Errors
-    /// As [`malloc`](Self::malloc); [`Error::Setting`] if the alignment is no power of two.
-    pub fn align<T: Data>(&self, alignment: usize, count: usize) -> Result<Sym<T>, Error> {
+    /// As [`malloc`](Self::malloc), at a multiple of `alignment` bytes from the start of the heap; every object is at a
+    /// multiple of 64. [`Error::Setting`] if that is no power of two.
+    pub fn align<T: Data>(&self, alignment: usize, count: usize) -> Result<Sym<T>> {
         self.agree("malloc", [alignment as u64, (count as u64) << 8 | size_of::<T>() as u64])?;
         if !alignment.is_power_of_two() {
             return Err(Error::Setting("alignment", "a power of two"));
@@ -63,23 +51,17 @@ impl<N: Node> Shmem<N> {
         Ok(Sym::new(offset as u32, count as u32))
     }
 
-    /// Gives an object back, as it was allocated. Collective, with the same argument; all that was begun on this context has
-    /// been carried out before.
-    ///
-    /// # Errors
-    /// [`Error::NotAllocated`], [`Error::Asymmetric`], [`Error::Operation`]; the same at all.
-    pub fn free<T: Data>(&self, object: Sym<T>) -> Result<(), Error> {
+    /// Gives an object back, as it was allocated; [`Error::NotAllocated`] if it was not.
+    pub fn free<T: Data>(&self, object: Sym<T>) -> Result {
         let offset = object.offset();
         self.agree("free", [offset.into(), 0])?;
         let freed = self.inner.heap.lock().free(offset as usize);
         if freed { Ok(()) } else { Err(Error::NotAllocated { offset }) }
     }
 
-    /// Makes an object longer or shorter, here or elsewhere; what it holds goes with it. Collective, with the same arguments.
-    ///
-    /// # Errors
-    /// As [`malloc`](Self::malloc) and [`free`](Self::free); the object is as before.
-    pub fn realloc<T: Data>(&self, object: Sym<T>, count: usize) -> Result<Sym<T>, Error> {
+    /// Makes an object longer or shorter, here or elsewhere; what it holds goes with it. It is as before if there is no room
+    /// ([`Error::Full`]), or no such object ([`Error::NotAllocated`]).
+    pub fn realloc<T: Data>(&self, object: Sym<T>, count: usize) -> Result<Sym<T>> {
         let offset = object.offset();
         self.agree("realloc", [offset.into(), count as u64])?;
         let (start, bytes) = (offset as usize, bytes_of::<T>(count)?);
@@ -105,28 +87,17 @@ impl<N: Node> Shmem<N> {
         Ok(Sym::new(place as u32, count as u32))
     }
 
-    /// Copies an object of this PE to `into`.
-    ///
-    /// # Errors
-    /// [`Error::Short`] if one has fewer elements than `into`; [`Error::Finalized`].
-    pub fn read<T: Data>(&self, object: Sym<T>, into: &mut [T]) -> Result<(), Error> {
+    /// Copies the first elements of an object of this PE to `into`, which it fills.
+    pub fn read<T: Data>(&self, object: Sym<T>, into: &mut [T]) -> Result {
         let short = Error::Short { has: object.len(), wanted: into.len() };
-        let part = object.part(0..into.len()).ok_or(short)?;
-        for (at, element) in part.range().step_by(size_of::<T>().max(1)).zip(into) {
-            let mut value = T::new_zeroed();
-            self.memory()?.read(at, value.as_mut_bytes()).map_err(|_| short)?;
-            *element = value;
-        }
-        Ok(())
+        let part = object.first(into.len())?;
+        self.memory()?.read(part.range().start, into.as_mut_bytes()).map_err(|_| short)
     }
 
-    /// Copies `from` to an object of this PE.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
-    pub fn write<T: Data>(&self, object: Sym<T>, from: &[T]) -> Result<(), Error> {
+    /// Copies `from` to the first elements of an object of this PE.
+    pub fn write<T: Data>(&self, object: Sym<T>, from: &[T]) -> Result {
         let short = Error::Short { has: object.len(), wanted: from.len() };
-        let part = object.part(0..from.len()).ok_or(short)?;
+        let part = object.first(from.len())?;
         self.memory()?.write(part.range().start, from.as_bytes()).map_err(|_| short)
     }
 }

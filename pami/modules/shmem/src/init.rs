@@ -1,12 +1,10 @@
 //! The library is set up, and ended (SPEC M-4).
 
 use crate::area::{Area, TEAMS, Teams};
-use crate::error::Error;
-use crate::factories::Factories;
+use crate::error::{Error, Result};
 use crate::heap::ALIGNMENT;
-use crate::library::{Inner, Shmem};
-use crate::operations::{Operations, PLACES};
-use crate::settings::Settings;
+use crate::library::{Inner, Settings, Shmem};
+use crate::operations::{Factories, Operations, PLACES};
 use base::{Completions, Lane, fill, place, shared};
 use heapless::Vec;
 use pami::{ClientBuilder, Limits, Node, OperationError, RegionHandle, Rights, Shared};
@@ -18,6 +16,19 @@ use zerocopy::{FromBytes, IntoBytes};
 const LIMITS: Limits =
     Limits { geometries: TEAMS, in_flight: 1, always: TEAMS - 1, queued: PLACES, early: 64, domains: None };
 
+fn check(settings: &Settings) -> Result {
+    if settings.heap == 0 || settings.heap > u32::MAX / 2 {
+        return Err(Error::Setting("heap", "from 1 to 2^31 - 1"));
+    }
+    if settings.contexts == 0 {
+        return Err(Error::Setting("contexts", "1 at least"));
+    }
+    if settings.scratch < 1024 {
+        return Err(Error::Setting("scratch", "1024 at least"));
+    }
+    Ok(())
+}
+
 impl<N: Node> Shmem<N> {
     /// Sets the library up. Collective: every PE calls it, with the same settings, and in the same order among other
     /// libraries.
@@ -26,8 +37,8 @@ impl<N: Node> Shmem<N> {
     /// [`Error::Setting`], [`Error::Client`], [`Error::Memory`], [`Error::Factory`], [`Error::Register`],
     /// [`Error::Asymmetric`] if the heaps differ in size. What was taken is given back, but for memory, and the other PEs wait
     /// for this one.
-    pub fn init(node: &'static N, settings: Settings) -> Result<Self, Error> {
-        settings.check()?;
+    pub fn init(node: &'static N, settings: Settings) -> Result<Self> {
+        check(&settings)?;
         let contexts = settings.contexts;
         let operations = Operations::place(node, contexts)?;
         let memory: &'static Once<Shared> = place(node, "the heap", Once::new())?;
@@ -41,11 +52,6 @@ impl<N: Node> Shmem<N> {
             move |_, completion| end(completion.cookie, completion.result.map(|()| 0)),
             move |_, fetched| end(fetched.cookie, fetched.result),
         )?;
-        let words = shared(node, "words", 0)?;
-        let values = fill(node, "words", contexts.into(), || words.clone())?;
-        for value in values.iter_mut() {
-            *value = shared(node, "words", PLACES * size_of::<u64>())?;
-        }
         let mut areas = Vec::new();
         while !areas.is_full() {
             // There is room.
@@ -66,39 +72,38 @@ impl<N: Node> Shmem<N> {
             factories: fill(node, "factories", contexts.into(), || Mutex::new(None))?,
             operations,
             completions,
-            values,
+            values: shared(node, "words", usize::from(contexts) * PLACES * size_of::<u64>())?,
             heap: Mutex::new(FirstFit::new(bytes, spans)),
             memory,
             region: Mutex::new(None),
             handles: Once::new(),
-            teams: Mutex::new(Teams::new()),
+            teams: Mutex::new(Teams::default()),
             areas,
             client: Mutex::new(Some(client)),
         };
         let library = Self { inner: place(node, "the library", inner)?, context: 0 };
-        match library.start(shared(node, "the heap", bytes)?) {
-            Ok(()) => Ok(library),
-            Err(error) => {
-                // The first reason is the one to tell.
-                let _ = library.release();
-                Err(error)
-            }
-        }
+        let heap = shared(node, "the heap", bytes).map_err(Error::from);
+        heap.and_then(|heap| library.start(heap)).map(|()| library).inspect_err(|_| {
+            // The first reason is the one to tell.
+            let _ = library.release();
+        })
     }
 
     /// The factories, the contexts, the region, and what others have to know of it.
-    fn start(&self, memory: Shared) -> Result<(), Error> {
+    fn start(&self, memory: Shared) -> Result {
         let inner = self.inner;
         if let Some(client) = inner.client.lock().as_mut() {
-            let (transfer, team) = (client.protocol("shmem-transfer")?, client.protocol("shmem-team")?);
+            let protocols = [client.protocol("shmem-transfer")?, client.protocol("shmem-team")?];
             for (offset, (lane, factories)) in (0..).zip(inner.lanes.iter().zip(inner.factories)) {
-                *factories.lock() = Some(Factories::register(inner.node, client, &transfer, &team)?);
+                *factories.lock() = Some(Factories::register(inner.node, client, &protocols)?);
                 lane.open(client, offset)?;
             }
         }
         for context in 0..inner.settings.contexts {
             Self { context, ..*self }.with(|context| context.set_polls(inner.settings.polls))?;
         }
+        // Area 0 is the world's.
+        inner.teams.lock().used[0] = true;
         let rights = Rights::READ | Rights::WRITE | Rights::UPDATE;
         let region = self.with(|context| context.register_shared(memory, rights))?;
         let region = region.map_err(|(error, _)| error)?;
@@ -125,16 +130,17 @@ impl<N: Node> Shmem<N> {
     /// # Errors
     /// Of [`barrier_all`](Self::barrier_all); [`Error::Client`]. The library has ended all the same. If a node is dead
     /// nobody is waited for, and the error names it: what is under way from others may hang.
-    pub fn finalize(self) -> Result<(), Error> {
+    pub fn finalize(self) -> Result {
         if let Some(node) = self.first().with(|context| context.dead_node())? {
             return self.release().and(Err(Error::Operation(OperationError::NodeDead(node))));
         }
-        let quiet = self.quiet_contexts().and(self.sync_all());
-        quiet.and(self.release())
+        let contexts = 0..self.inner.settings.contexts;
+        let quiet = contexts.map(|context| Self { context, ..self }.quiet()).fold(Ok(()), Result::and);
+        quiet.and(self.sync_all()).and(self.release())
     }
 
     /// Gives back what the node and the messaging layer can take back.
-    fn release(&self) -> Result<(), Error> {
+    fn release(&self) -> Result {
         let inner = self.inner;
         let Some(mut client) = inner.client.lock().take() else { return Err(Error::Finalized) };
         if let Some(region) = inner.region.lock().take() {

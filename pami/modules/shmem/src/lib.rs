@@ -22,6 +22,13 @@
 //!
 //! A [`Shmem`] is `Copy` and may be used by any thread. Threads that have each a context of their own
 //! ([`Shmem::on_context`]) do not wait for each other; what they began is ordered, and waited for, by context.
+//!
+//! # Errors
+//!
+//! Any call ends with [`Error::Finalized`] once the library has; with [`Error::Pe`] if there is no such PE or member; with
+//! [`Error::Short`] if an object has fewer elements than it takes; with [`Error::Send`] or, of collectives,
+//! [`Error::Collect`] if what it began was not taken; with [`Error::Operation`] if that was given up, as a node died. What
+//! else may come, a call says.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -32,25 +39,20 @@ mod area;
 mod atomic;
 mod collective;
 pub mod error;
-mod factories;
 mod heap;
 mod init;
 pub mod library;
 mod lock;
-pub mod number;
 mod operations;
-pub mod settings;
 pub mod symmetric;
 pub mod team;
 pub mod transfer;
 pub mod wait;
 
 pub use base::OutOfMemory;
-pub use error::Error;
-pub use library::Shmem;
-pub use number::{Data, Integer, Number, Word};
-pub use settings::Settings;
-pub use symmetric::Sym;
+pub use error::{Error, Result};
+pub use library::{Settings, Shmem};
+pub use symmetric::{Data, Integer, Number, Sym, Word};
 pub use team::Team;
 pub use transfer::Signal;
 pub use wait::Compare;

@@ -1,18 +1,42 @@
 //! An instance of the library: what it has, and how its calls go forward (SPEC M-4).
 
 use crate::area::{Area, TEAMS, Teams};
-use crate::error::Error;
-use crate::factories::Factories;
-use crate::operations::{Keeper, Operation, Operations, PLACES};
-use crate::settings::Settings;
+use crate::error::{Error, Result};
+use crate::operations::{Factories, Keeper, Operation, Operations, PLACES};
 use base::{Completions, Lane};
 use heapless::Vec;
-use pami::{Active, Client, Context, Endpoint, Node, ObjectMemory, Region, RegionHandle, Shared};
+use pami::{Active, Client, Context, Endpoint, Node, ObjectMemory, Region, RegionHandle, Shared, Sharing};
 use rings::first_fit::FirstFit;
 use spin::{Mutex, Once};
 
 /// Longest wait of a thread before it looks after contexts that nobody has.
 const OTHERS_NS: u64 = 1_000_000;
+
+/// The settings of one instance, the same at all PEs but for `polls`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Name of the client, which no other library in the task may have.
+    pub client: &'static str,
+    /// Contexts of each PE: one for each thread that communicates.
+    pub contexts: u8,
+    /// Whether the contexts share their injection FIFO (SPEC P-3).
+    pub sharing: Sharing,
+    /// Rounds that a call polls at most before the hart sleeps (SPEC N-8).
+    pub polls: u32,
+    /// Bytes of the symmetric heap.
+    pub heap: u32,
+    /// Allocations that it can have at a time.
+    pub allocations: usize,
+    /// Bytes that the collectives of each team have to work in: with more there are more algorithms to choose from.
+    pub scratch: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let (client, sharing, scratch) = ("shmem", Sharing::Exclusive, 16 << 10);
+        Self { client, contexts: 1, sharing, polls: 2048, heap: 1 << 20, allocations: 64, scratch }
+    }
+}
 
 /// The library at one PE, as it acts on one context: a small handle, which may be copied.
 pub struct Shmem<N: Node> {
@@ -36,8 +60,8 @@ pub(crate) struct Inner<N: Node> {
     pub(crate) factories: &'static [Mutex<Option<Factories>>],
     pub(crate) operations: &'static [Operations<N::Port>],
     pub(crate) completions: Completions<N::Port>,
-    /// A word for each operation: what is put by value, or got.
-    pub(crate) values: &'static [Shared],
+    /// A word for each operation, by its cookie: what is put by value, or got.
+    pub(crate) values: Shared,
     /// Which bytes of the heap are allocated.
     pub(crate) heap: Mutex<FirstFit>,
     pub(crate) memory: &'static Once<Shared>,
@@ -53,8 +77,7 @@ pub(crate) struct Start<'a, N: Node> {
     pub(crate) factories: &'a Factories,
     /// Memory for PAMI's object.
     pub(crate) object: &'static ObjectMemory<N::Port>,
-    /// The operation's place, and the number that its callbacks know it by.
-    pub(crate) at: usize,
+    /// The number that its callbacks know it by.
     pub(crate) cookie: usize,
 }
 
@@ -69,7 +92,7 @@ impl<N: Node> Shmem<N> {
     ///
     /// # Errors
     /// [`Error::Context`]
-    pub fn on_context(self, context: u8) -> Result<Self, Error> {
+    pub fn on_context(self, context: u8) -> Result<Self> {
         let contexts = self.inner.settings.contexts;
         if context < contexts {
             Ok(Self { context, ..self })
@@ -111,7 +134,7 @@ impl<N: Node> Shmem<N> {
     ///
     /// # Errors
     /// [`Error::Finalized`]
-    pub fn fence(&self) -> Result<(), Error> {
+    pub fn fence(&self) -> Result {
         self.memory().map(drop)
     }
 
@@ -119,45 +142,34 @@ impl<N: Node> Shmem<N> {
     ///
     /// # Errors
     /// [`Error::Operation`]: the first failure among operations that nobody waited for.
-    pub fn quiet(&self) -> Result<(), Error> {
+    pub fn quiet(&self) -> Result {
         let operations = self.operations()?;
         self.advance_until(|_| operations.is_quiet())?;
         Ok(operations.failure()?)
     }
 
-    /// As [`quiet`](Self::quiet), of all contexts.
-    pub(crate) fn quiet_contexts(&self) -> Result<(), Error> {
-        let contexts = 0..self.inner.settings.contexts;
-        contexts.map(|context| Self { context, ..*self }.quiet()).fold(Ok(()), Result::and)
-    }
-
-    pub(crate) fn lane(&self) -> Result<&'static Lane<N::Port>, Error> {
-        self.inner.lanes.get(usize::from(self.context)).ok_or(Error::Finalized)
-    }
-
-    pub(crate) fn operations(&self) -> Result<&'static Operations<N::Port>, Error> {
+    pub(crate) fn operations(&self) -> Result<&'static Operations<N::Port>> {
         self.inner.operations.get(usize::from(self.context)).ok_or(Error::Finalized)
     }
 
     /// This PE's heap.
-    pub(crate) fn memory(&self) -> Result<&'static Shared, Error> {
+    pub(crate) fn memory(&self) -> Result<&'static Shared> {
         let alive = self.inner.region.lock().is_some();
         self.inner.memory.get().filter(|_| alive).ok_or(Error::Finalized)
     }
 
-    /// The words of this context's operations.
-    pub(crate) fn values(&self) -> Result<&'static Shared, Error> {
-        self.inner.values.get(usize::from(self.context)).ok_or(Error::Finalized)
-    }
-
     /// The heap of another PE.
-    pub(crate) fn heap_of(&self, pe: u32) -> Result<RegionHandle, Error> {
+    pub(crate) fn heap_of(&self, pe: u32) -> Result<RegionHandle> {
         let handles = self.inner.handles.get().ok_or(Error::Finalized)?;
         handles.get(pe as usize).copied().ok_or(Error::Pe { pe, pes: self.n_pes() })
     }
 
+    fn lane(&self) -> Result<&'static Lane<N::Port>> {
+        self.inner.lanes.get(usize::from(self.context)).ok_or(Error::Finalized)
+    }
+
     /// Calls `act` with this context, when it is this thread's turn.
-    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Context<N::Port>) -> T) -> Result<T, Error> {
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Context<N::Port>) -> T) -> Result<T> {
         self.lane()?.with(|| self.inner.node.rest(), act).ok_or(Error::Finalized)
     }
 
@@ -172,7 +184,7 @@ impl<N: Node> Shmem<N> {
         &self,
         timeout_ns: u64,
         mut until: impl FnMut(&mut Active<N::Port>) -> bool,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         let (lane, rest) = (self.lane()?, || self.inner.node.rest());
         let others = if self.inner.lanes.len() > 1 { OTHERS_NS } else { u64::MAX };
         let mut left = timeout_ns;
@@ -189,62 +201,39 @@ impl<N: Node> Shmem<N> {
     }
 
     /// As [`advance_for`](Self::advance_for), for as long as it takes.
-    pub(crate) fn advance_until(
-        &self,
-        mut until: impl FnMut(&mut Active<N::Port>) -> bool,
-    ) -> Result<(), Error> {
+    pub(crate) fn advance_until(&self, mut until: impl FnMut(&mut Active<N::Port>) -> bool) -> Result {
         while !self.advance_for(u64::MAX, &mut until)? {}
         Ok(())
     }
 
     /// Begins an operation, as soon as there is a place for it. Returns the place.
-    pub(crate) fn begin<E>(
+    pub(crate) fn begin(
         &self,
         operation: Operation,
-        mut begin: impl FnMut(&mut Active<N::Port>, Start<N>) -> Result<(), E>,
-    ) -> Result<usize, Error>
-    where
-        Error: From<E>,
-    {
+        mut begin: impl FnMut(&mut Active<N::Port>, Start<N>) -> Result,
+    ) -> Result<usize> {
         let (context, operations) = (usize::from(self.context), self.operations()?);
         let factories = self.inner.factories.get(context).ok_or(Error::Finalized)?;
-        let mut attempt = |active: &mut Active<N::Port>| {
-            let (at, object) = operations.take(operation)?;
-            let factories = factories.lock();
-            let begun = match factories.as_ref() {
-                Some(factories) => {
-                    let start = Start { factories, object, at, cookie: context * PLACES + at };
-                    begin(active, start).map_err(Error::from)
-                }
-                None => Err(Error::Finalized),
-            };
+        let mut begun = Err(Error::Finalized);
+        self.advance_until(|active| {
+            let Some((at, object)) = operations.take(operation) else { return false };
+            if let Some(factories) = factories.lock().as_ref() {
+                begun =
+                    begin(active, Start { factories, object, cookie: context * PLACES + at }).map(|()| at);
+            }
             if begun.is_err() {
                 operations.cancel(at);
             }
-            Some(begun.map(|()| at))
-        };
-        if let Some(begun) = self.with(|active| attempt(active))? {
-            return begun;
-        }
-        let mut begun = None;
-        self.advance_until(|active| {
-            begun = attempt(active);
-            begun.is_some()
+            true
         })?;
-        // The wait ended because it is.
-        begun.unwrap_or(Err(Error::Finalized))
+        begun
     }
 
-    /// Begins an operation and waits for the first of its callbacks. Returns what a word was.
-    pub(crate) fn complete<E>(
-        &self,
-        (keeper, callbacks): (Keeper, u8),
-        begin: impl FnMut(&mut Active<N::Port>, Start<N>) -> Result<(), E>,
-    ) -> Result<u64, Error>
-    where
-        Error: From<E>,
-    {
-        let at = self.begin(Operation { keeper, callbacks, into: None }, begin)?;
+    /// Waits for the first callback of the operation at a place, and leaves it; not if `quiet` does. Returns what a word was.
+    pub(crate) fn end(&self, at: usize, keeper: Keeper) -> Result<u64> {
+        if keeper == Keeper::Quiet {
+            return Ok(0);
+        }
         let operations = self.operations()?;
         self.advance_until(|_| operations.is_called(at))?;
         Ok(operations.leave(at)?)

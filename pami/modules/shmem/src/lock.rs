@@ -4,7 +4,7 @@
 //! last; the upper half of each PE's own says that it waits, and who comes after it. So a PE that waits looks at memory of its
 //! own alone.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::library::Shmem;
 use crate::symmetric::Sym;
 use crate::wait::Compare;
@@ -17,10 +17,8 @@ const HOLDS: u32 = 1 << 30;
 const NEXT: u32 = HOLDS - 1;
 
 /// The halves of a lock: who asked last, and what a PE has of its own.
-fn halves(lock: Sym<u64>) -> Result<(Sym<u32>, Sym<u32>), Error> {
-    if lock.is_empty() {
-        return Err(Error::Short { has: 0, wanted: 1 });
-    }
+fn halves(lock: Sym<u64>) -> Result<(Sym<u32>, Sym<u32>)> {
+    lock.first(1)?;
     Ok((Sym::new(lock.offset(), 1), Sym::new(lock.offset() + 4, 1)))
 }
 
@@ -30,17 +28,14 @@ impl<N: Node> Shmem<N> {
     }
 
     /// Changes this PE's own half. Returns what it was.
-    fn own(&self, half: Sym<u32>, update: Update) -> Result<u32, Error> {
+    fn own(&self, half: Sym<u32>, update: Update) -> Result<u32> {
         let word = self.memory()?.update(half.offset() as usize, Width::Four, update);
         word.map(|word| word as u32).map_err(|_| Error::Finalized)
     }
 
     /// Waits for a lock: a symmetric word that was 0 at all PEs at first, and that nothing else changes. A PE asks for it with
     /// one thread at a time.
-    ///
-    /// # Errors
-    /// [`Error::Short`], [`Error::Send`]; [`Error::Operation`] if a node dies.
-    pub fn set_lock(&self, lock: Sym<u64>) -> Result<(), Error> {
+    pub fn set_lock(&self, lock: Sym<u64>) -> Result {
         let ((last, own), me) = (halves(lock)?, self.my_pe() + 1);
         self.own(own, Update::Swap(WAITS.into()))?;
         let before: u32 = self.atomic_swap(last, me, self.home(lock))?;
@@ -53,10 +48,7 @@ impl<N: Node> Shmem<N> {
     }
 
     /// Takes a lock if nobody has it. Returns whether it did.
-    ///
-    /// # Errors
-    /// As [`set_lock`](Self::set_lock).
-    pub fn test_lock(&self, lock: Sym<u64>) -> Result<bool, Error> {
+    pub fn test_lock(&self, lock: Sym<u64>) -> Result<bool> {
         let ((last, own), me) = (halves(lock)?, self.my_pe() + 1);
         if self.own(own, Update::Or(0))? != 0 {
             return Ok(false);
@@ -70,10 +62,8 @@ impl<N: Node> Shmem<N> {
     }
 
     /// Gives a lock to the next who waits for it. All that was begun on this context has been carried out before.
-    ///
-    /// # Errors
-    /// [`Error::NotHeld`]; as [`set_lock`](Self::set_lock).
-    pub fn clear_lock(&self, lock: Sym<u64>) -> Result<(), Error> {
+    /// [`Error::NotHeld`] if this PE has it not.
+    pub fn clear_lock(&self, lock: Sym<u64>) -> Result {
         let ((last, own), me) = (halves(lock)?, self.my_pe() + 1);
         if self.own(own, Update::Or(0))? & HOLDS == 0 {
             return Err(Error::NotHeld);

@@ -1,9 +1,64 @@
-//! What is under way on a context: a place for each operation, with the memory of PAMI's object for it (SPEC M-3).
+//! What is under way on a context: a place for each operation, with the memory of PAMI's object for it; and the library's
+//! functions (SPEC M-1, M-2), registered in its own memory (SPEC M-3).
 
-use base::{OutOfMemory, fill};
+use crate::error::Result;
+use base::{OutOfMemory, deregister, fill, place};
+use heapless::Vec;
+use pami::collective::Collective;
 use pami::device::Port;
-use pami::{Node, ObjectMemory, OperationError, Shared, Update, Width};
+use pami::factory::{CollectFunction, Function, GetFunction, PutFunction, RmwFunction};
+use pami::{
+    Client, Factory, FactoryMemory, Node, ObjectMemory, OperationError, Protocol, Shared, Update, Width,
+};
 use spin::Mutex;
+
+/// Those of one context: whoever has the context has them, so nobody waits for their lock.
+pub(crate) struct Factories {
+    pub(crate) put: Factory<PutFunction>,
+    pub(crate) get: Factory<GetFunction>,
+    pub(crate) rmw: Factory<RmwFunction>,
+    /// In the order of the collectives' numbers.
+    pub(crate) collectives: Vec<Factory<CollectFunction>, { Collective::ALL.len() }>,
+}
+
+impl Factories {
+    pub(crate) fn register<N: Node>(
+        node: &N,
+        client: &mut Client<N>,
+        [transfer, team]: &[Protocol; 2],
+    ) -> Result<Self> {
+        let mut collectives = Vec::new();
+        for what in Collective::ALL {
+            let function = CollectFunction { what, algorithm: None };
+            // There is room for all.
+            let _ = collectives.push(register(node, client, team, function)?);
+        }
+        Ok(Self {
+            put: register(node, client, transfer, PutFunction::default())?,
+            get: register(node, client, transfer, GetFunction::default())?,
+            rmw: register(node, client, transfer, RmwFunction::default())?,
+            collectives,
+        })
+    }
+
+    pub(crate) fn end<N: Node>(self, client: &mut Client<N>) -> Result {
+        let Self { put, get, rmw, collectives } = self;
+        deregister(client, put)?;
+        deregister(client, get)?;
+        deregister(client, rmw)?;
+        collectives.into_iter().try_for_each(|factory| Ok(deregister(client, factory)?))
+    }
+}
+
+fn register<N: Node, F: Function<N>>(
+    node: &N,
+    client: &mut Client<N>,
+    protocol: &Protocol,
+    function: F,
+) -> Result<Factory<F>> {
+    let memory = place(node, "factories", FactoryMemory::new())?;
+    Ok(client.register_in(memory, protocol, function).map_err(|(error, _)| error)?)
+}
 
 /// Operations that a context can have under way at a time: those beyond wait for one to end.
 pub(crate) const PLACES: usize = 32;
@@ -27,22 +82,23 @@ pub(crate) struct Operation {
     pub(crate) callbacks: u8,
     /// Where a fetched word goes in this PE's heap.
     pub(crate) into: Option<(u32, Width)>,
+    /// Whether one of the callbacks has come, and what a word was.
+    pub(crate) called: bool,
+    pub(crate) outcome: Result<u64, OperationError>,
 }
 
-#[derive(Clone, Copy)]
-struct Place {
-    operation: Operation,
-    /// Whether one of the callbacks has come.
-    called: bool,
-    /// What a word was.
-    outcome: Result<u64, OperationError>,
+impl Operation {
+    /// With one callback.
+    pub(crate) const fn of(keeper: Keeper) -> Self {
+        Self { keeper, callbacks: 1, into: None, called: false, outcome: Ok(0) }
+    }
 }
 
 struct Places {
     /// By bit: which places are in use, and which of these `quiet` does not wait for.
     busy: u32,
     team: u32,
-    places: [Place; PLACES],
+    places: [Operation; PLACES],
     /// The first failure of an operation that nobody waited for.
     failure: Result<(), OperationError>,
 }
@@ -55,11 +111,14 @@ pub(crate) struct Operations<P: Port> {
 
 impl<P: Port> Operations<P> {
     pub(crate) fn place<N: Node<Port = P>>(node: &N, contexts: u8) -> Result<&'static [Self], OutOfMemory> {
-        let operation = Operation { keeper: Keeper::Quiet, callbacks: 0, into: None };
-        let place = Place { operation, called: false, outcome: Ok(0) };
         let operations = fill(node, "operations", contexts.into(), || Self {
             objects: [const { ObjectMemory::new() }; PLACES],
-            places: Mutex::new(Places { busy: 0, team: 0, places: [place; PLACES], failure: Ok(()) }),
+            places: Mutex::new(Places {
+                busy: 0,
+                team: 0,
+                places: [Operation::of(Keeper::Quiet); PLACES],
+                failure: Ok(()),
+            }),
         })?;
         Ok(operations)
     }
@@ -68,7 +127,7 @@ impl<P: Port> Operations<P> {
     pub(crate) fn take(&'static self, operation: Operation) -> Option<(usize, &'static ObjectMemory<P>)> {
         let mut places = self.places.lock();
         let at = places.busy.trailing_ones() as usize;
-        *places.places.get_mut(at)? = Place { operation, called: false, outcome: Ok(0) };
+        *places.places.get_mut(at)? = operation;
         places.busy |= 1 << at;
         places.team |= u32::from(operation.keeper == Keeper::Team) << at;
         Some((at, self.objects.get(at)?))
@@ -79,19 +138,14 @@ impl<P: Port> Operations<P> {
         let mut places = self.places.lock();
         let Some(place) = places.places.get_mut(at) else { return };
         place.called = true;
-        place.operation.callbacks = place.operation.callbacks.saturating_sub(1);
-        match outcome {
-            Err(_) => place.outcome = place.outcome.and(outcome),
-            Ok(word) => {
-                place.outcome = place.outcome.map(|_| word);
-                if let (Some((offset, width)), Some(heap)) = (place.operation.into, heap) {
-                    // It was seen to lie in the heap.
-                    let _ = heap.update(offset as usize, width, Update::Swap(word));
-                }
-            }
+        place.callbacks = place.callbacks.saturating_sub(1);
+        place.outcome = place.outcome.and(outcome);
+        if let (Ok(word), Some((offset, width)), Some(heap)) = (outcome, place.into, heap) {
+            // It was seen to lie in the heap.
+            let _ = heap.update(offset as usize, width, Update::Swap(word));
         }
-        let Place { operation, outcome, .. } = *place;
-        if operation.callbacks == 0 && operation.keeper == Keeper::Quiet {
+        let Operation { keeper, callbacks, outcome, .. } = *place;
+        if callbacks == 0 && keeper == Keeper::Quiet {
             places.failure = places.failure.and(outcome.map(drop));
             places.free(at);
         }
@@ -106,9 +160,9 @@ impl<P: Port> Operations<P> {
     pub(crate) fn leave(&self, at: usize) -> Result<u64, OperationError> {
         let mut places = self.places.lock();
         let Some(place) = places.places.get_mut(at) else { return Ok(0) };
-        place.operation.keeper = Keeper::Quiet;
-        let Place { operation, outcome, .. } = *place;
-        if operation.callbacks == 0 {
+        place.keeper = Keeper::Quiet;
+        let Operation { callbacks, outcome, .. } = *place;
+        if callbacks == 0 {
             places.free(at);
         }
         outcome

@@ -1,13 +1,13 @@
 //! Teams: PEs that make collectives together (SPEC G-2 by way of PAMI's geometries).
 
 use crate::area::{AGREED, ALL, Area, BLOCK, OWN, TEAMS};
-use crate::error::Error;
-use crate::library::{Shmem, Start};
-use crate::operations::Keeper;
+use crate::error::{Error, Result};
+use crate::library::Shmem;
+use crate::operations::{Keeper, Operation};
 use pami::collective::{Blocks, Collective};
 use pami::geometry::Members;
 use pami::operator::{Element, Operator, Reducer};
-use pami::{Active, Collect, CollectError, GeometryError, GeometryId, NewGeometry, Node, WORLD};
+use pami::{Collect, CollectError, GeometryError, GeometryId, NewGeometry, Node, Shared, WORLD};
 use zerocopy::IntoBytes;
 
 /// Some PEs, at equal distances, as one of them sees it; members are numbered from 0.
@@ -51,15 +51,14 @@ impl<N: Node> Shmem<N> {
     /// parent, with the same arguments; who is not in the new team gets `None`.
     ///
     /// # Errors
-    /// [`Error::Pe`] if the parent has no such member, [`Error::Stride`], [`Error::Teams`], [`Error::Asymmetric`], the same at
-    /// all; [`Error::Geometry`], [`Error::Operation`].
+    /// [`Error::Stride`], [`Error::Teams`], [`Error::Asymmetric`], the same at all; [`Error::Geometry`].
     pub fn team_split_strided(
         &self,
         parent: &Team,
         start: u32,
         stride: u32,
         size: u32,
-    ) -> Result<Option<Team>, Error> {
+    ) -> Result<Option<Team>> {
         let (area, next) = {
             let teams = self.inner.teams.lock();
             (teams.used.iter().position(|used| !used), teams.next)
@@ -97,17 +96,17 @@ impl<N: Node> Shmem<N> {
         Ok(Some(team))
     }
 
-    fn create(&self, team: &Team) -> Result<(), Error> {
+    fn create(&self, team: &Team) -> Result {
         let first = self.first();
         let population = first.with(|context| context.population())?;
         let members = Members::range(population, 0..1, team.first, team.size, team.stride)?;
         let completions = &self.inner.completions;
         loop {
-            let created = first.complete((Keeper::Team, 1), |active, start| {
+            let begun = first.begin(Operation::of(Keeper::Team), |active, start| {
                 let done = completions.done(start.cookie);
-                active.create_geometry(NewGeometry { id: team.id, members, domains: None, done })
+                Ok(active.create_geometry(NewGeometry { id: team.id, members, domains: None, done })?)
             });
-            match created {
+            match begun.and_then(|at| first.end(at, Keeper::Team)) {
                 // Geometries that are being given up have the room.
                 Err(Error::Geometry(GeometryError::Again)) => self.progress(),
                 created => return created.map(drop),
@@ -115,11 +114,8 @@ impl<N: Node> Shmem<N> {
         }
     }
 
-    /// Ends a team. Collective over it.
-    ///
-    /// # Errors
-    /// [`Error::Geometry`], [`Error::Operation`]
-    pub fn team_destroy(&self, team: Team) -> Result<(), Error> {
+    /// Ends a team. Collective over it. [`Error::Geometry`] if it is none any more.
+    pub fn team_destroy(&self, team: Team) -> Result {
         self.sync(&team)?;
         let mut ended = Err(GeometryError::Again);
         self.first().advance_until(|active| {
@@ -133,8 +129,24 @@ impl<N: Node> Shmem<N> {
         Ok(())
     }
 
-    pub(crate) fn area(&self, team: &Team) -> Result<&'static Area, Error> {
+    pub(crate) fn area(&self, team: &Team) -> Result<&'static Area> {
         self.inner.areas.get(team.area).ok_or(Error::Finalized)
+    }
+
+    /// Waits until all members are here. What they began need not have been carried out.
+    pub fn sync(&self, team: &Team) -> Result {
+        self.collect(team, Collective::Barrier, |_| {})
+    }
+
+    /// As [`sync`](Self::sync), of all PEs.
+    pub fn sync_all(&self) -> Result {
+        self.sync(&self.team_world())
+    }
+
+    /// Waits until all PEs are here, and all that they began on the contexts that they call this on has been carried out.
+    pub fn barrier_all(&self) -> Result {
+        self.quiet()?;
+        self.sync_all()
     }
 
     /// Makes a collective, and waits for this PE's part of it.
@@ -143,66 +155,67 @@ impl<N: Node> Shmem<N> {
         team: &Team,
         what: Collective,
         fill_in: impl Fn(&mut Collect<N::Port>),
-    ) -> Result<(), Error> {
-        let (area, completions) = (self.area(team)?, &self.inner.completions);
-        let begin = |active: &mut Active<N::Port>, start: Start<N>| {
+    ) -> Result {
+        let (area, first) = (self.area(team)?, self.first());
+        let at = first.begin(Operation::of(Keeper::Team), |active, start| {
             let mut collect = Collect {
                 scratch: Some((area.memory.clone(), area.scratch)),
                 scratch_limit: self.inner.settings.scratch as usize,
-                ..Collect::new(team.id, what, completions.done(start.cookie))
+                ..Collect::new(team.id, what, self.inner.completions.done(start.cookie))
             };
             fill_in(&mut collect);
-            let factory = start.factories.collective(what);
-            factory.ok_or(CollectError::UnknownGeometry(team.id))?.execute(active, collect)
-        };
-        self.first().complete((Keeper::Team, 1), begin).map(drop)
+            let factory = start.factories.collectives.get(what as usize);
+            Ok(factory.ok_or(CollectError::UnknownGeometry(team.id))?.execute(active, collect)?)
+        })?;
+        first.end(at, Keeper::Team).map(drop)
+    }
+
+    /// Makes a collective of what this PE brings, whose outcome lies in the team's area at `to`.
+    fn exchange(
+        &self,
+        team: &Team,
+        what: Collective,
+        (own, to): (&[u8], usize),
+        fill_in: impl Fn(&mut Collect<N::Port>),
+    ) -> Result<&'static Shared> {
+        let Area { memory, .. } = self.area(team)?;
+        memory.write(OWN, own).map_err(|_| Error::Finalized)?;
+        self.collect(team, what, |collect| {
+            collect.input = Some((memory.clone(), OWN));
+            collect.output = Some((memory.clone(), to));
+            fill_in(collect);
+        })?;
+        Ok(memory)
     }
 
     /// The greatest of each word among all members.
-    pub(crate) fn greatest(&self, team: &Team, words: [u64; 4]) -> Result<[u64; 4], Error> {
-        let area = self.area(team)?;
-        let inside = |_| Error::Finalized;
-        let reducer = Reducer::new(Operator::Max, Element::U64)?;
-        area.memory.write(OWN, words.as_bytes()).map_err(inside)?;
-        self.collect(team, Collective::Allreduce, |collect| {
-            collect.input = Some((area.memory.clone(), OWN));
-            collect.output = Some((area.memory.clone(), AGREED));
-            collect.blocks = Blocks::equal(words.len());
-            collect.reducer = Some(reducer);
+    fn greatest(&self, team: &Team, mut words: [u64; 4]) -> Result<[u64; 4]> {
+        let (blocks, reducer) = (Blocks::equal(words.len()), Reducer::new(Operator::Max, Element::U64)?);
+        let memory = self.exchange(team, Collective::Allreduce, (words.as_bytes(), AGREED), |collect| {
+            (collect.blocks, collect.reducer) = (blocks, Some(reducer));
         })?;
-        let mut greatest = [0; 4];
-        area.memory.read(AGREED, greatest.as_mut_bytes()).map_err(inside)?;
-        Ok(greatest)
+        memory.read(AGREED, words.as_mut_bytes()).map_err(|_| Error::Finalized)?;
+        Ok(words)
     }
 
     /// Every member's sixteen bytes, in the order of their numbers.
-    pub(crate) fn gather(
-        &self,
-        team: &Team,
-        own: &[u8],
-        mut each: impl FnMut(u32, &[u8]),
-    ) -> Result<(), Error> {
-        let area = self.area(team)?;
-        let inside = |_| Error::Finalized;
-        area.memory.write(OWN, own).map_err(inside)?;
-        self.collect(team, Collective::Allgather, |collect| {
-            collect.input = Some((area.memory.clone(), OWN));
-            collect.output = Some((area.memory.clone(), ALL));
+    pub(crate) fn gather(&self, team: &Team, own: &[u8], mut each: impl FnMut(u32, &[u8])) -> Result {
+        let memory = self.exchange(team, Collective::Allgather, (own, ALL), |collect| {
             (collect.blocks, collect.sources) = (Blocks::equal(BLOCK), Blocks::equal(BLOCK));
         })?;
         for pe in 0..team.size {
             let mut block = [0; BLOCK];
-            area.memory.read(ALL + pe as usize * BLOCK, &mut block).map_err(inside)?;
+            memory.read(ALL + pe as usize * BLOCK, &mut block).map_err(|_| Error::Finalized)?;
             each(pe, &block);
         }
         Ok(())
     }
 
     /// Waits until all PEs are here with the same arguments, and all that they began on this context has been carried out.
-    pub(crate) fn agree(&self, call: &'static str, arguments: [u64; 2]) -> Result<(), Error> {
+    pub(crate) fn agree(&self, call: &'static str, [first, second]: [u64; 2]) -> Result {
         self.quiet()?;
-        let [first, second] = arguments;
-        let agreed = self.greatest(&self.team_world(), [first, !first, second, !second])?;
-        if agreed == [first, !first, second, !second] { Ok(()) } else { Err(Error::Asymmetric(call)) }
+        let words = [first, !first, second, !second];
+        let agreed = self.greatest(&self.team_world(), words)?;
+        if agreed == words { Ok(()) } else { Err(Error::Asymmetric(call)) }
     }
 }

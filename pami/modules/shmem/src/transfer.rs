@@ -3,12 +3,11 @@
 //! Both sides lie in the symmetric heap: the network reads and writes no other memory of this library's, and a put takes the
 //! data from where it is.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::library::{Shmem, Start, endpoint};
-use crate::number::{Data, Number};
 use crate::operations::{Keeper, Operation};
-use crate::symmetric::Sym;
-use pami::{Active, Get, Layout, Node, Payload, Put, RmwOp, SendError, Shared, Update, Width};
+use crate::symmetric::{Data, Number, Sym};
+use pami::{Active, Get, Layout, Node, Payload, Put, SendError, Shared, Update};
 
 /// What a signal does to its word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,14 +16,6 @@ pub enum Signal {
     Set(u64),
     /// This is added to it, wrapping (`SHMEM_SIGNAL_ADD`).
     Add(u64),
-}
-
-/// Which elements of the two sides, from the first on: every how many of each, and how many there are.
-#[derive(Clone, Copy)]
-struct Steps {
-    dest: usize,
-    source: usize,
-    count: usize,
 }
 
 /// Some of an object's elements.
@@ -38,10 +29,8 @@ struct Side {
 
 impl Side {
     /// Every `step`th element, `count` of them, at least one.
-    fn new<T>(object: Sym<T>, step: usize, count: usize) -> Result<Self, Error> {
-        let wanted = (count - 1).saturating_mul(step).saturating_add(1);
-        let short = Error::Short { has: object.len(), wanted };
-        let part = object.part(0..wanted).ok_or(short)?;
+    fn new<T: Data>(object: Sym<T>, step: usize, count: usize) -> Result<Self> {
+        let part = object.first((count - 1).saturating_mul(step).saturating_add(1))?;
         let block = size_of::<T>() as u32;
         let layout = match step {
             0 => return Err(Error::Stride),
@@ -53,121 +42,74 @@ impl Side {
     }
 }
 
+/// Both sides of a transfer, if there is anything to move: every `to`th element of `dest` and every `from`th of `source`.
+fn sides<T: Data>(dest: Sym<T>, source: Sym<T>, steps: [usize; 3]) -> Result<Option<(Side, Side)>> {
+    let [to, from, count] = steps;
+    if count == 0 || size_of::<T>() == 0 {
+        return Ok(None);
+    }
+    Ok(Some((Side::new(dest, to, count)?, Side::new(source, from, count)?)))
+}
+
+/// A line is a form of puts, and of gets: what they take, which elements that names, who waits for the end, and what they do.
+macro_rules! transfers {
+    ($($put:ident, $get:ident($dest:ident, $source:ident $(, $step:ident)*) $steps:expr, $keeper:ident, $what:literal;)*) => {$(
+        #[doc = concat!("Copies ", $what, "; `source` is this PE's, `dest` is PE `pe`'s.")]
+        pub fn $put<T: Data>(&self, $dest: Sym<T>, $source: Sym<T>, $($step: usize,)* pe: u32) -> Result {
+            self.heap_of(pe)?;
+            let Some((to, from)) = sides($dest, $source, $steps)? else { return Ok(()) };
+            let (memory, waits) = (self.memory()?, Keeper::$keeper == Keeper::Call);
+            let operation = Operation { callbacks: 1 + u8::from(waits), ..Operation::of(Keeper::$keeper) };
+            self.start_put((to, pe), operation, |_| Ok((memory, from)))
+        }
+
+        #[doc = concat!("Copies ", $what, "; `source` is PE `pe`'s, `dest` is this PE's.")]
+        pub fn $get<T: Data>(&self, $dest: Sym<T>, $source: Sym<T>, $($step: usize,)* pe: u32) -> Result {
+            self.heap_of(pe)?;
+            let Some((to, from)) = sides($dest, $source, $steps)? else { return Ok(()) };
+            let memory = self.memory()?;
+            let at = self.start_get((from, pe), Keeper::$keeper, |_| (memory, to))?;
+            self.end(at, Keeper::$keeper).map(drop)
+        }
+    )*};
+}
+
+/// A put that waits returns when `source` may change, a get when the data is there; for those that do not wait,
+/// [`quiet`](Self::quiet) says so.
 impl<N: Node> Shmem<N> {
-    /// Copies all of `source` of this PE to `dest` of PE `pe`. Returns when `source` may change.
-    ///
-    /// # Errors
-    /// [`Error::Short`], [`Error::Pe`], [`Error::Send`], [`Error::Operation`]
-    pub fn put<T: Data>(&self, dest: Sym<T>, source: Sym<T>, pe: u32) -> Result<(), Error> {
-        self.iput(dest, source, 1, 1, source.len(), pe)
-    }
-
-    /// Copies all of `source` of PE `pe` to `dest` of this PE. Returns when it is there.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
-    pub fn get<T: Data>(&self, dest: Sym<T>, source: Sym<T>, pe: u32) -> Result<(), Error> {
-        self.iget(dest, source, 1, 1, source.len(), pe)
-    }
-
-    /// As [`put`](Self::put), of `count` elements: every `from`th of `source` to every `to`th of `dest`.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put); [`Error::Stride`].
-    pub fn iput<T: Data>(
-        &self,
-        dest: Sym<T>,
-        source: Sym<T>,
-        to: usize,
-        from: usize,
-        count: usize,
-        pe: u32,
-    ) -> Result<(), Error> {
-        self.put_steps(dest, source, Steps { dest: to, source: from, count }, pe, Keeper::Call)
-    }
-
-    /// As [`get`](Self::get), of `count` elements: every `from`th of `source` to every `to`th of `dest`.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get); [`Error::Stride`].
-    pub fn iget<T: Data>(
-        &self,
-        dest: Sym<T>,
-        source: Sym<T>,
-        to: usize,
-        from: usize,
-        count: usize,
-        pe: u32,
-    ) -> Result<(), Error> {
-        self.get_steps(dest, source, Steps { dest: to, source: from, count }, pe, Keeper::Call)
-    }
-
-    /// As [`put`](Self::put), without waiting: `source` may change after [`quiet`](Self::quiet).
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
-    pub fn put_nbi<T: Data>(&self, dest: Sym<T>, source: Sym<T>, pe: u32) -> Result<(), Error> {
-        let steps = Steps { dest: 1, source: 1, count: source.len() };
-        self.put_steps(dest, source, steps, pe, Keeper::Quiet)
-    }
-
-    /// As [`get`](Self::get), without waiting: the data is there after [`quiet`](Self::quiet).
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    pub fn get_nbi<T: Data>(&self, dest: Sym<T>, source: Sym<T>, pe: u32) -> Result<(), Error> {
-        let steps = Steps { dest: 1, source: 1, count: source.len() };
-        self.get_steps(dest, source, steps, pe, Keeper::Quiet)
+    transfers! {
+        put, get(dest, source) [1, 1, source.len()], Call, "all of `source` to `dest`, and waits";
+        put_nbi, get_nbi(dest, source) [1, 1, source.len()], Quiet, "all of `source` to `dest`, without waiting";
+        iput, iget(dest, source, to, from, count) [to, from, count], Call,
+            "`count` elements, every `from`th of `source` to every `to`th of `dest` ([`Error::Stride`] of 0), and waits";
     }
 
     /// Writes one value to the first element of `dest` of PE `pe`. Returns at once.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
-    pub fn p<T: Number>(&self, dest: Sym<T>, value: T, pe: u32) -> Result<(), Error> {
-        let (to, values) = (Side::new(dest, 1, 1)?, self.values()?);
-        let operation = Operation { keeper: Keeper::Quiet, callbacks: 1, into: None };
-        let region = self.heap_of(pe)?;
-        self.begin(operation, |active, start| {
-            let at = start.at * size_of::<u64>();
-            values.write(at, value.as_bytes()).map_err(|_| SendError::Range)?;
-            let put = Put {
-                target: endpoint::<N>(active, pe),
-                region,
-                offset: to.start,
-                layout: Layout::Contiguous,
-                payload: Payload::Shared(values.clone(), at..at + size_of::<T>()),
-                payload_layout: Layout::Contiguous,
-                local_done: None,
-                remote_done: Some(self.inner.completions.done(start.cookie)),
-            };
-            start.factories.put.execute_in(start.object, active, put).map_err(|(error, _)| error)
-        })?;
-        Ok(())
+    pub fn p<T: Number>(&self, dest: Sym<T>, value: T, pe: u32) -> Result {
+        let (to, values) = (Side::new(dest, 1, 1)?, &self.inner.values);
+        self.start_put((to, pe), Operation::of(Keeper::Quiet), |start| {
+            let word = start.cookie * size_of::<u64>();
+            values.write(word, value.as_bytes()).map_err(|_| SendError::Range)?;
+            Ok((values, Side { start: word as u32, ..to }))
+        })
     }
 
     /// The first element of `source` of PE `pe`.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    pub fn g<T: Number>(&self, source: Sym<T>, pe: u32) -> Result<T, Error> {
-        let (from, values, operations) = (Side::new(source, 1, 1)?, self.values()?, self.operations()?);
-        let operation = Operation { keeper: Keeper::Call, callbacks: 1, into: None };
-        let at = self.begin(operation, |active, start| {
-            self.start_get(active, start, (from, pe), |at| (values, at as u32, Layout::Contiguous))
+    pub fn g<T: Number>(&self, source: Sym<T>, pe: u32) -> Result<T> {
+        let (from, values, operations) = (Side::new(source, 1, 1)?, &self.inner.values, self.operations()?);
+        let (mut value, mut word) = (T::new_zeroed(), 0);
+        let at = self.start_get((from, pe), Keeper::Call, |start| {
+            word = start.cookie * size_of::<u64>();
+            (values, Side { start: word as u32, ..from })
         })?;
         self.advance_until(|_| operations.is_called(at))?;
-        let mut value = T::new_zeroed();
-        // The place is this call's until it leaves it.
-        let _ = values.read(at * size_of::<u64>(), value.as_mut_bytes());
+        // The word is this call's until it leaves its place.
+        let _ = values.read(word, value.as_mut_bytes());
         operations.leave(at)?;
         Ok(value)
     }
 
     /// As [`put`](Self::put), and then sets or adds to the word `signal` of PE `pe`: whoever sees that there finds the data.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
     pub fn put_signal<T: Data>(
         &self,
         dest: Sym<T>,
@@ -175,15 +117,12 @@ impl<N: Node> Shmem<N> {
         signal: Sym<u64>,
         how: Signal,
         pe: u32,
-    ) -> Result<(), Error> {
+    ) -> Result {
         self.put(dest, source, pe)?;
         self.signal(signal, how, pe)
     }
 
     /// As [`put_signal`](Self::put_signal), without waiting: `source` may change after [`quiet`](Self::quiet).
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
     pub fn put_signal_nbi<T: Data>(
         &self,
         dest: Sym<T>,
@@ -191,107 +130,69 @@ impl<N: Node> Shmem<N> {
         signal: Sym<u64>,
         how: Signal,
         pe: u32,
-    ) -> Result<(), Error> {
+    ) -> Result {
         self.put_nbi(dest, source, pe)?;
         self.signal(signal, how, pe)
     }
 
-    fn signal(&self, signal: Sym<u64>, how: Signal, pe: u32) -> Result<(), Error> {
+    fn signal(&self, signal: Sym<u64>, how: Signal, pe: u32) -> Result {
         let update = match how {
             Signal::Set(word) => Update::Swap(word),
             Signal::Add(word) => Update::Add(word),
         };
-        let op = RmwOp { width: Width::Eight, update };
-        self.update(signal, op, pe, Operation { keeper: Keeper::Quiet, callbacks: 1, into: None }).map(drop)
+        self.update(signal, update, pe, Operation::of(Keeper::Quiet)).map(drop)
     }
 
-    fn put_steps<T: Data>(
+    /// `from` says where the data is.
+    fn start_put<'m>(
         &self,
-        dest: Sym<T>,
-        source: Sym<T>,
-        steps: Steps,
-        pe: u32,
-        keeper: Keeper,
-    ) -> Result<(), Error> {
+        (to, pe): (Side, u32),
+        operation: Operation,
+        from: impl Fn(&Start<N>) -> Result<(&'m Shared, Side)>,
+    ) -> Result {
         let region = self.heap_of(pe)?;
-        if steps.count == 0 || size_of::<T>() == 0 {
-            return Ok(());
-        }
-        let (to, from) =
-            (Side::new(dest, steps.dest, steps.count)?, Side::new(source, steps.source, steps.count)?);
-        let (memory, waits) = (self.memory()?, keeper == Keeper::Call);
-        let range = from.start as usize..(from.start + from.extent) as usize;
-        let begin = |active: &mut Active<N::Port>, start: Start<N>| {
-            let done = self.inner.completions.done(start.cookie);
+        let put = |active: &mut Active<N::Port>, start: Start<N>| {
+            let ((memory, from), done) = (from(&start)?, self.inner.completions.done(start.cookie));
+            let range = from.start as usize..(from.start + from.extent) as usize;
             let put = Put {
                 target: endpoint::<N>(active, pe),
                 region,
                 offset: to.start,
                 layout: to.layout,
-                payload: Payload::Shared(memory.clone(), range.clone()),
+                payload: Payload::Shared(memory.clone(), range),
                 payload_layout: from.layout,
                 // The first that is called says that the data may change.
-                local_done: waits.then_some(done),
+                local_done: (operation.callbacks > 1).then_some(done),
                 remote_done: Some(done),
             };
-            start.factories.put.execute_in(start.object, active, put).map_err(|(error, _)| error)
+            Ok(start.factories.put.execute_in(start.object, active, put).map_err(|(error, _)| error)?)
         };
-        if waits {
-            self.complete((keeper, 2), begin)?;
-        } else {
-            self.begin(Operation { keeper, callbacks: 1, into: None }, begin)?;
-        }
-        Ok(())
+        let at = self.begin(operation, put)?;
+        self.end(at, operation.keeper).map(drop)
     }
 
-    fn get_steps<T: Data>(
-        &self,
-        dest: Sym<T>,
-        source: Sym<T>,
-        steps: Steps,
-        pe: u32,
-        keeper: Keeper,
-    ) -> Result<(), Error> {
-        self.heap_of(pe)?;
-        if steps.count == 0 || size_of::<T>() == 0 {
-            return Ok(());
-        }
-        let (to, from) =
-            (Side::new(dest, steps.dest, steps.count)?, Side::new(source, steps.source, steps.count)?);
-        let memory = self.memory()?;
-        let begin = |active: &mut Active<N::Port>, start: Start<N>| {
-            self.start_get(active, start, (from, pe), |_| (memory, to.start, to.layout))
-        };
-        if keeper == Keeper::Call {
-            self.complete((keeper, 1), begin)?;
-        } else {
-            self.begin(Operation { keeper, callbacks: 1, into: None }, begin)?;
-        }
-        Ok(())
-    }
-
-    /// `into` says, of the place's word, where the data goes.
+    /// `into` says where the data goes. Returns the operation's place.
     fn start_get<'m>(
         &self,
-        active: &mut Active<N::Port>,
-        start: Start<N>,
         (from, pe): (Side, u32),
-        into: impl FnOnce(usize) -> (&'m Shared, u32, Layout),
-    ) -> Result<(), SendError> {
-        let (into, at, into_layout) = into(start.at * size_of::<u64>());
-        // The PE was seen to be there.
-        let region = self.heap_of(pe).map_err(|_| SendError::Unreachable)?;
-        let get = Get {
-            target: endpoint::<N>(active, pe),
-            region,
-            offset: from.start,
-            layout: from.layout,
-            into: into.clone(),
-            at,
-            into_layout,
-            len: from.layout.bytes_within(from.extent).ok_or(SendError::Layout)?,
-            done: Some(self.inner.completions.done(start.cookie)),
-        };
-        start.factories.get.execute_in(start.object, active, get)
+        keeper: Keeper,
+        mut into: impl FnMut(&Start<N>) -> (&'m Shared, Side),
+    ) -> Result<usize> {
+        let region = self.heap_of(pe)?;
+        self.begin(Operation::of(keeper), |active, start| {
+            let (memory, to) = into(&start);
+            let get = Get {
+                target: endpoint::<N>(active, pe),
+                region,
+                offset: from.start,
+                layout: from.layout,
+                into: memory.clone(),
+                at: to.start,
+                into_layout: to.layout,
+                len: from.layout.bytes_within(from.extent).ok_or(SendError::Layout)?,
+                done: Some(self.inner.completions.done(start.cookie)),
+            };
+            Ok(start.factories.get.execute_in(start.object, active, get)?)
+        })
     }
 }
