@@ -32,16 +32,20 @@ fn within<'a>(call: &Call<'a>) -> Tree<'a> {
     }
 }
 
-/// The phase with this number of a barrier, broadcast, reduce or allreduce.
-pub(super) fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
+/// The phase with this number of a barrier, broadcast, reduce or allreduce. Writes the tree that it goes along, if any.
+pub(super) fn phase<'a>(call: &Call<'a>, index: u8, tree: &mut Tree<'a>) -> Option<Phase> {
     let leads = leader(call, call.rank) == call.rank;
     let output = call.vector(Area::Output);
+    let mut along = |phase| {
+        *tree = within(call);
+        Some(phase)
+    };
     match call.collective {
         Collective::Barrier => match index {
-            0 => Some(Phase::Up(within(call))),
+            0 => along(Phase::Up),
             1 if leads => Some(Phase::Combine(output.first(0))),
             1 => Some(Phase::NOTHING),
-            2 => Some(Phase::Down(within(call))),
+            2 => along(Phase::Down),
             _ => None,
         },
         Collective::Broadcast => {
@@ -54,15 +58,21 @@ pub(super) fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
                 1 => Some(Phase::Hand { from: (call.root, output), to: (speaker, output) }),
                 2 if leads => Some(Phase::Spread { span: output, source: call.rank == speaker }),
                 2 => Some(Phase::NOTHING),
-                3 => Some(Phase::Broadcast { tree: within(call), vector: output, chunk: output.len.max(1) }),
+                3 => along(Phase::Broadcast { vector: output, chunk: output.len.max(1) }),
                 _ => None,
             }
         }
-        _ => reduction(call, output, leads, index),
+        _ => reduction(call, output, leads, index, along),
     }
 }
 
-fn reduction<'a>(call: &Call<'a>, output: Span, leads: bool, index: u8) -> Option<Phase<'a>> {
+fn reduction(
+    call: &Call,
+    output: Span,
+    leads: bool,
+    index: u8,
+    mut along: impl FnMut(Phase) -> Option<Phase>,
+) -> Option<Phase> {
     let all = call.collective == Collective::Allreduce;
     // Who has no room for the result has it where the reduction leaves it.
     let result = (all || call.is_root()).then_some(output);
@@ -71,11 +81,11 @@ fn reduction<'a>(call: &Call<'a>, output: Span, leads: bool, index: u8) -> Optio
         0 => {
             let operand = Span { area: call.operand(), ..output };
             let reduction = Reduction { operand, result, heir: None, chunk: output.len.max(1) };
-            Some(Phase::Reduction { tree: within(call), reduction })
+            along(Phase::Reduction(reduction))
         }
         1 if leads => Some(Phase::Combine(combined(call.rank))),
         1 => Some(Phase::NOTHING),
-        2 if all => Some(Phase::Broadcast { tree: within(call), vector: output, chunk: output.len.max(1) }),
+        2 if all => along(Phase::Broadcast { vector: output, chunk: output.len.max(1) }),
         2 => {
             let speaker = leader(call, call.root);
             Some(Phase::Hand { from: (speaker, combined(speaker)), to: (call.root, output) })

@@ -3,10 +3,9 @@
 use super::fan::Reduction;
 use super::gather::Store;
 use super::step::Span;
-use super::tree::Tree;
 
-/// A part of an algorithm.
-pub(super) enum Phase<'a> {
+/// A part of an algorithm. One that goes along a tree has its place in it beside it: most need none, and that is long.
+pub(super) enum Phase {
     Copy {
         into: Span,
         from: Span,
@@ -22,24 +21,18 @@ pub(super) enum Phase<'a> {
         to: (u32, Span),
     },
     Dissemination,
-    Up(Tree<'a>),
-    Down(Tree<'a>),
+    Up,
+    Down,
     Broadcast {
-        tree: Tree<'a>,
         vector: Span,
         chunk: usize,
     },
-    Reduction {
-        tree: Tree<'a>,
-        reduction: Reduction,
-    },
+    Reduction(Reduction),
     Gather {
-        tree: Tree<'a>,
         store: Store,
         own: Span,
     },
     Scatter {
-        tree: Tree<'a>,
         store: Store,
         own: Option<Span>,
     },

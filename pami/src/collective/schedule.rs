@@ -18,7 +18,9 @@ pub struct Schedule<'a> {
     call: Call<'a>,
     phase: u8,
     /// The phase of that number, once it has begun.
-    current: Option<Phase<'a>>,
+    current: Option<Phase>,
+    /// The tree that it goes along, if it does.
+    tree: Tree<'a>,
     at: usize,
     round: Round,
 }
@@ -36,7 +38,7 @@ impl<'a> Schedule<'a> {
     /// What a schedule is before it [begins](Self::restart). Inlined, so that nothing of it is moved but the call.
     #[inline(always)]
     pub(super) fn idle(call: &Call<'a>) -> Self {
-        Self { call: *call, phase: 0, current: None, at: 0, round: Round::default() }
+        Self { call: *call, phase: 0, current: None, tree: Tree::alone(), at: 0, round: Round::default() }
     }
 
     /// Begins anew, with a call that is known to be good.
@@ -89,10 +91,10 @@ impl<'a> Schedule<'a> {
     fn write_round(&mut self) {
         while self.round.first().is_none() {
             if self.current.is_none() {
-                self.current = phase(&self.call, self.phase);
+                self.current = phase(&self.call, self.phase, &mut self.tree);
             }
             let Some(current) = &self.current else { return };
-            if current.write(&self.call, self.at, &mut self.round) {
+            if current.write(&self.call, &self.tree, self.at, &mut self.round) {
                 self.at += 1;
             } else {
                 self.phase += 1;
@@ -121,7 +123,9 @@ pub(super) fn scratch_len(call: &Call) -> usize {
 }
 
 fn scratch(call: &Call) -> usize {
-    (0..).map_while(|index| phase(call, index)).map(|phase| phase.scratch(call)).max().unwrap_or(0)
+    let mut tree = Tree::alone();
+    let next = |index| phase(call, index, &mut tree).map(|phase| phase.scratch(call, &tree));
+    (0..).map_while(next).max().unwrap_or(0)
 }
 
 /// Whether the algorithm cuts the call's vector in a block for each rank.
@@ -134,18 +138,21 @@ fn cuts(call: &Call) -> bool {
     )
 }
 
-/// The phase of an algorithm with this number.
-fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
+/// The phase of an algorithm with this number. Writes the tree that it goes along, if any.
+fn phase<'a>(call: &Call<'a>, index: u8, tree: &mut Tree<'a>) -> Option<Phase> {
     use Algorithm as A;
     use Collective as C;
     if call.collective != C::Barrier && call.total() == 0 && call.sources.start(call.size) == 0 {
         return None;
     }
-    let tree = |root| Tree::new(shape(call), call.size, root, call.rank);
+    let mut along = |root, phase| {
+        *tree = Tree::new(shape(call), call.size, root, call.rank);
+        Some(phase)
+    };
     let output = Span::new(Area::Output, 0, if cuts(call) { call.total() } else { call.len() });
     let operand = Span { area: call.operand(), ..output };
     // The root's input, brought to where all have the vector.
-    let publish = |next: Option<Phase<'a>>| match index {
+    let publish = |next: Option<Phase>| match index {
         0 if call.is_root() => Some(Phase::Copy { into: output, from: operand }),
         0 => Some(Phase::NOTHING),
         _ => next,
@@ -153,19 +160,21 @@ fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
     let own_output = || call.own_result();
     match (call.collective, call.algorithm, index) {
         (C::Barrier, A::Dissemination, 0) => Some(Phase::Dissemination),
-        (C::Barrier, A::Nary | A::Affinity, 0) => Some(Phase::Up(tree(0))),
-        (C::Barrier, A::Nary | A::Affinity, 1) => Some(Phase::Down(tree(0))),
-        (_, A::TreeNetwork, _) => network::phase(call, index),
+        (C::Barrier, A::Nary | A::Affinity, 0) => along(0, Phase::Up),
+        (C::Barrier, A::Nary | A::Affinity, 1) => along(0, Phase::Down),
+        (_, A::TreeNetwork, _) => network::phase(call, index, tree),
 
         (C::Broadcast, A::ScatterAllgather, _) => publish(match index {
-            1 => Some(Phase::Scatter { tree: tree(call.root), store: Store::Whole(Area::Output), own: None }),
+            1 => along(call.root, Phase::Scatter { store: Store::Whole(Area::Output), own: None }),
             2 => Some(Phase::RingAllgather),
             _ => None,
         }),
-        (C::Broadcast, ..) => publish((index == 1).then(|| broadcast(call, call.root, output))),
+        (C::Broadcast, ..) => {
+            publish(if index == 1 { along(call.root, broadcast(call, output)) } else { None })
+        }
 
         (C::Reduce | C::Allreduce, A::Ring | A::Rabenseifner | A::RecursiveDoubling, _) => {
-            exchange(call, output, index)
+            exchange(call, output, index, tree)
         }
         (C::Reduce | C::Allreduce, _, 0) => {
             // An operator that does not commute wants the order of ranks, which trees from rank 0 have.
@@ -178,9 +187,9 @@ fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
                 heir: (call.root != root).then_some(call.root),
                 chunk: chunk(call, output),
             };
-            Some(Phase::Reduction { tree: tree(root), reduction })
+            along(root, Phase::Reduction(reduction))
         }
-        (C::Allreduce, _, 1) => Some(broadcast(call, 0, output)),
+        (C::Allreduce, _, 1) => along(0, broadcast(call, output)),
 
         (C::ReduceScatter, A::Pairwise, 0) => Some(Phase::PairwiseReduceScatter),
         (C::ReduceScatter, A::Ring, 0) => Some(Phase::RingReduceScatter(own_output())),
@@ -188,19 +197,19 @@ fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
 
         (C::Gather, _, 0) => {
             let store = if call.is_root() { Store::Whole(Area::Output) } else { Store::Subtree(0) };
-            Some(Phase::Gather { tree: tree(call.root), store, own: own_operand(call) })
+            along(call.root, Phase::Gather { store, own: own_operand(call) })
         }
         (C::Scatter, _, 0) => {
             let store = if call.is_root() { Store::Whole(Area::Input) } else { Store::Subtree(0) };
             let stays = call.is_root() && call.in_place;
-            Some(Phase::Scatter { tree: tree(call.root), store, own: (!stays).then(own_output) })
+            along(call.root, Phase::Scatter { store, own: (!stays).then(own_output) })
         }
         (C::Allgather, A::Bruck, 0) => Some(Phase::BruckAllgather),
         (C::Allgather, A::GatherBroadcast | A::Affinity, 0) => {
-            Some(Phase::Gather { tree: tree(0), store: Store::Whole(Area::Output), own: own_operand(call) })
+            along(0, Phase::Gather { store: Store::Whole(Area::Output), own: own_operand(call) })
         }
         (C::Allgather, A::GatherBroadcast | A::Affinity, 1) => {
-            Some(broadcast(call, 0, Span::new(Area::Output, 0, call.total())))
+            along(0, broadcast(call, Span::new(Area::Output, 0, call.total())))
         }
         (C::Allgather, _, 0) => {
             Some(Phase::Copy { into: call.block(Area::Output, call.rank), from: own_operand(call) })
@@ -223,7 +232,7 @@ fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
 }
 
 /// Reductions and allreductions that do not go along a tree.
-fn exchange<'a>(call: &Call<'a>, output: Span, index: u8) -> Option<Phase<'a>> {
+fn exchange(call: &Call, output: Span, index: u8, tree: &mut Tree) -> Option<Phase> {
     use Algorithm as A;
     let all = call.collective == Collective::Allreduce;
     // Who has no room for the result has it in scratch memory.
@@ -238,13 +247,13 @@ fn exchange<'a>(call: &Call<'a>, output: Span, index: u8) -> Option<Phase<'a>> {
         (A::Ring, 0) => Some(Phase::RingReduceScatter(ring_block(call))),
         (A::Ring, 1) if all => Some(Phase::RingAllgather),
         (A::Rabenseifner | A::Ring, 1) if !all => {
-            let tree = Tree::new(Shape::Binomial, call.size, call.root, call.rank);
+            *tree = Tree::new(Shape::Binomial, call.size, call.root, call.rank);
             let (store, own) = match call.algorithm {
                 _ if call.is_root() => (Store::Whole(Area::Output), block(Area::Output)),
                 A::Ring => (Store::Subtree(ring_block(call).end()), ring_block(call)),
                 _ => (Store::Whole(Area::Scratch), block(Area::Scratch)),
             };
-            Some(Phase::Gather { tree, store, own })
+            Some(Phase::Gather { store, own })
         }
         _ => None,
     }
@@ -283,18 +292,17 @@ fn chunk(call: &Call, vector: Span) -> usize {
     }
 }
 
-fn broadcast<'a>(call: &Call<'a>, root: u32, vector: Span) -> Phase<'a> {
-    let tree = Tree::new(shape(call), call.size, root, call.rank);
-    Phase::Broadcast { tree, vector, chunk: chunk(call, vector) }
+fn broadcast(call: &Call, vector: Span) -> Phase {
+    Phase::Broadcast { vector, chunk: chunk(call, vector) }
 }
 
-impl Phase<'_> {
+impl Phase {
     /// Where other ranks have something to do.
     pub(super) const NOTHING: Self =
         Self::Copy { into: Span::new(Area::Output, 0, 0), from: Span::new(Area::Output, 0, 0) };
 
-    /// Writes the steps of round `at`; `false` if there was none.
-    fn write(&self, call: &Call, at: usize, out: &mut Round) -> bool {
+    /// Writes the steps of round `at`, of a phase along `tree` if along any; `false` if there was none.
+    fn write(&self, call: &Call, tree: &Tree, at: usize, out: &mut Round) -> bool {
         match self {
             Self::Copy { into, from } => {
                 out.copy(*into, *from);
@@ -320,12 +328,12 @@ impl Phase<'_> {
                 false
             }
             Self::Dissemination => dissemination::steps(call, at, out),
-            Self::Up(tree) => fan::up(tree, at, out),
-            Self::Down(tree) => fan::down(tree, at, out),
-            Self::Broadcast { tree, vector, chunk } => fan::broadcast(tree, *vector, *chunk, at, out),
-            Self::Reduction { tree, reduction } => reduction.steps(call, tree, at, out),
-            Self::Gather { tree, store, own } => gather::gather(call, tree, *store, *own, at, out),
-            Self::Scatter { tree, store, own } => gather::scatter(call, tree, *store, *own, at, out),
+            Self::Up => fan::up(tree, at, out),
+            Self::Down => fan::down(tree, at, out),
+            Self::Broadcast { vector, chunk } => fan::broadcast(tree, *vector, *chunk, at, out),
+            Self::Reduction(reduction) => reduction.steps(call, tree, at, out),
+            Self::Gather { store, own } => gather::gather(call, tree, *store, *own, at, out),
+            Self::Scatter { store, own } => gather::scatter(call, tree, *store, *own, at, out),
             Self::RingAllgather => ring::allgather(call, at, out),
             Self::DoublingAllgather => doubling::allgather(call, at, out),
             Self::BruckAllgather => bruck::allgather(call, at, out),
@@ -346,19 +354,19 @@ impl Phase<'_> {
     }
 
     /// Elements of scratch memory up to the last that the phase names.
-    fn scratch(&self, call: &Call) -> usize {
+    fn scratch(&self, call: &Call, tree: &Tree) -> usize {
         let end = |span: &Span| if span.area == Area::Scratch { span.end() } else { 0 };
         match self {
             Self::Copy { into, from } => end(into).max(end(from)),
             Self::Combine(span) | Self::Spread { span, .. } => end(span),
             Self::Hand { from, .. } if call.rank == from.0 => end(&from.1),
             Self::Hand { to, .. } if call.rank == to.0 => end(&to.1),
-            Self::Reduction { tree, reduction } => reduction.scratch(tree),
-            Self::Gather { tree, store: Store::Subtree(base), own } => {
+            Self::Reduction(reduction) => reduction.scratch(tree),
+            Self::Gather { store: Store::Subtree(base), own } => {
                 end(own).max(base + gather::scratch(call, tree))
             }
             Self::Gather { store: Store::Whole(Area::Scratch), .. } => call.total(),
-            Self::Scatter { tree, store: Store::Subtree(base), .. } => base + gather::scratch(call, tree),
+            Self::Scatter { store: Store::Subtree(base), .. } => base + gather::scratch(call, tree),
             Self::BruckAllgather => call.total(),
             Self::RingReduceScatter(own) => ring::scratch(call).max(end(own)),
             Self::HalvingReduceScatter(_) => halving::scratch(call),
@@ -369,8 +377,8 @@ impl Phase<'_> {
             Self::HalvingAllreduce | Self::Shift | Self::Scan { .. } => call.len(),
             Self::Dissemination
             | Self::Hand { .. }
-            | Self::Up(_)
-            | Self::Down(_)
+            | Self::Up
+            | Self::Down
             | Self::Broadcast { .. }
             | Self::Gather { .. }
             | Self::Scatter { .. }

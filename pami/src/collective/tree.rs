@@ -40,6 +40,12 @@ pub(super) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
+    /// A tree of one rank.
+    #[inline(always)]
+    pub(super) const fn alone() -> Self {
+        Self { size: 1, root: 0, own: 0, place: Position::Binomial { distance: 0, extent: 1 } }
+    }
+
     /// The place of `rank` in the tree of `size` ranks from `root`.
     pub(super) fn new(shape: Shape<'a>, size: u32, root: u32, rank: u32) -> Self {
         // Regular trees are laid from rank 0 and turned, so that 0 becomes the root.
