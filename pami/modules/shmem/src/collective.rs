@@ -21,7 +21,9 @@ macro_rules! reductions {
 }
 
 /// Every member calls collectives with the same arguments; a call returns when this PE's part is done. One thread of a PE at a
-/// time makes those of one team.
+/// time makes those of one team. If a member makes a mistake in one, it ends at the others, unless their part is done, with
+/// [`OperationError::Abandoned`](pami::OperationError::Abandoned) and that member's number, or as
+/// [`OperationError::Mismatch`](pami::OperationError::Mismatch) if lengths or roots differ.
 impl<N: Node> Shmem<N> {
     reductions! {
         and_reduce, BitAnd, "bitwise and";
@@ -35,54 +37,62 @@ impl<N: Node> Shmem<N> {
 
     /// Copies `source` of the member `root` to `dest` of all.
     pub fn broadcast<T: Data>(&self, team: &Team, dest: Sym<T>, source: Sym<T>, root: u32) -> Result {
-        dest.first(source.len())?;
-        if root >= team.n_pes() {
-            return Err(Error::Pe { pe: root, pes: team.n_pes() });
-        }
-        let is_root = root == team.my_pe();
-        self.between(team, Collective::Broadcast, (dest, source), |collect| {
-            collect.root = root;
-            collect.in_place &= is_root;
-            collect.input = collect.input.take().filter(|_| is_root && !collect.in_place);
-            collect.blocks = Blocks::equal(source.bytes());
+        self.or_abandon(team, || {
+            dest.first(source.len())?;
+            if root >= team.n_pes() {
+                return Err(Error::Pe { pe: root, pes: team.n_pes() });
+            }
+            let is_root = root == team.my_pe();
+            self.between(team, Collective::Broadcast, (dest, source), |collect| {
+                collect.root = root;
+                collect.in_place &= is_root;
+                collect.input = collect.input.take().filter(|_| is_root && !collect.in_place);
+                collect.blocks = Blocks::equal(source.bytes());
+            })
         })
     }
 
     /// Copies every member's `source`, all of one length, to `dest` of all, in the order of their numbers.
     pub fn fcollect<T: Data>(&self, team: &Team, dest: Sym<T>, source: Sym<T>) -> Result {
-        dest.first(source.len().saturating_mul(team.n_pes() as usize))?;
-        self.move_blocks(team, Collective::Allgather, (dest, source), Blocks::equal(source.bytes()))
+        self.or_abandon(team, || {
+            dest.first(source.len().saturating_mul(team.n_pes() as usize))?;
+            self.move_blocks(team, Collective::Allgather, (dest, source), Blocks::equal(source.bytes()))
+        })
     }
 
     /// As [`fcollect`](Self::fcollect); each member may have another number of elements.
     pub fn collect_all<T: Data>(&self, team: &Team, dest: Sym<T>, source: Sym<T>) -> Result {
-        let bounds = self.area(team)?.bounds;
-        let mut end = 0;
-        self.gather(team, [source.bytes() as u64, 0].as_bytes(), |pe, block| {
-            let [bytes, _] = <[u64; 2]>::read_from_bytes(block).unwrap_or_default();
-            if let Some([start, stop]) = bounds.get(pe as usize..pe as usize + 2) {
-                start.store(end, Relaxed);
-                end += bytes as usize;
-                stop.store(end, Relaxed);
-            }
-        })?;
-        dest.first(end / size_of::<T>().max(1))?;
-        let bounds = bounds.get(..=team.n_pes() as usize).unwrap_or_default();
-        // Lengths make no boundary that is below the one before.
-        let blocks = Blocks::pooled(bounds).map_err(|_| Error::Asymmetric("collect"))?;
-        self.move_blocks(team, Collective::Allgather, (dest, source), blocks)
+        self.or_abandon(team, || {
+            let bounds = self.area(team)?.bounds;
+            let mut end = 0;
+            self.gather(team, [source.bytes() as u64, 0].as_bytes(), |pe, block| {
+                let [bytes, _] = <[u64; 2]>::read_from_bytes(block).unwrap_or_default();
+                if let Some([start, stop]) = bounds.get(pe as usize..pe as usize + 2) {
+                    start.store(end, Relaxed);
+                    end += bytes as usize;
+                    stop.store(end, Relaxed);
+                }
+            })?;
+            dest.first(end / size_of::<T>().max(1))?;
+            let bounds = bounds.get(..=team.n_pes() as usize).unwrap_or_default();
+            // Lengths make no boundary that is below the one before.
+            let blocks = Blocks::pooled(bounds).map_err(|_| Error::Asymmetric("collect"))?;
+            self.move_blocks(team, Collective::Allgather, (dest, source), blocks)
+        })
     }
 
     /// Deals the elements of `source` out to the members, and gets theirs into `dest`, in the order of their numbers.
     /// [`Error::Uneven`] if they are no multiple of the members.
     pub fn alltoall<T: Data>(&self, team: &Team, dest: Sym<T>, source: Sym<T>) -> Result {
-        dest.first(source.len())?;
-        let (elements, pes) = (source.len(), team.n_pes());
-        if !elements.is_multiple_of(pes as usize) {
-            return Err(Error::Uneven { elements, pes });
-        }
-        let blocks = Blocks::equal(source.bytes() / pes as usize);
-        self.move_blocks(team, Collective::Alltoall, (dest, source), blocks)
+        self.or_abandon(team, || {
+            dest.first(source.len())?;
+            let (elements, pes) = (source.len(), team.n_pes());
+            if !elements.is_multiple_of(pes as usize) {
+                return Err(Error::Uneven { elements, pes });
+            }
+            let blocks = Blocks::equal(source.bytes() / pes as usize);
+            self.move_blocks(team, Collective::Alltoall, (dest, source), blocks)
+        })
     }
 
     fn move_blocks<T: Data>(
@@ -98,12 +108,14 @@ impl<N: Node> Shmem<N> {
     }
 
     fn reduce<T: Number>(&self, team: &Team, dest: Sym<T>, source: Sym<T>, operator: Operator) -> Result {
-        dest.first(source.len())?;
-        let reducer = Reducer::new(operator, T::ELEMENT)?;
-        self.between(team, Collective::Allreduce, (dest, source), |collect| {
-            collect.input = collect.input.take().filter(|_| !collect.in_place);
-            collect.blocks = Blocks::equal(source.len());
-            collect.reducer = Some(reducer);
+        self.or_abandon(team, || {
+            dest.first(source.len())?;
+            let reducer = Reducer::new(operator, T::ELEMENT)?;
+            self.between(team, Collective::Allreduce, (dest, source), |collect| {
+                collect.input = collect.input.take().filter(|_| !collect.in_place);
+                collect.blocks = Blocks::equal(source.len());
+                collect.reducer = Some(reducer);
+            })
         })
     }
 

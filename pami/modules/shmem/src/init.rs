@@ -16,6 +16,9 @@ use zerocopy::{FromBytes, IntoBytes};
 const LIMITS: Limits =
     Limits { geometries: TEAMS, in_flight: 1, always: TEAMS - 1, queued: PLACES, early: 64, domains: None };
 
+/// Bytes that the collectives of a team have to work in, at least.
+const SCRATCH: u32 = 1024;
+
 fn check(settings: &Settings) -> Result {
     if settings.heap == 0 || settings.heap > u32::MAX / 2 {
         return Err(Error::Setting("heap", "from 1 to 2^31 - 1"));
@@ -23,7 +26,7 @@ fn check(settings: &Settings) -> Result {
     if settings.contexts == 0 {
         return Err(Error::Setting("contexts", "1 at least"));
     }
-    if settings.scratch < 1024 {
+    if settings.scratch < SCRATCH {
         return Err(Error::Setting("scratch", "1024 at least"));
     }
     Ok(())

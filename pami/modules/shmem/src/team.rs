@@ -170,6 +170,19 @@ impl<N: Node> Shmem<N> {
         first.end(at, Keeper::Team).map(drop)
     }
 
+    /// Makes a collective that may prove a mistake of this PE's before it is begun: the others, who would wait, are told.
+    pub(crate) fn or_abandon(&self, team: &Team, make: impl FnOnce() -> Result) -> Result {
+        let (outcome, first) = (make(), self.first());
+        if !matches!(outcome, Ok(()) | Err(Error::Operation(_) | Error::Finalized)) {
+            let begun = first.begin(Operation::of(Keeper::Team), |active, start| {
+                Ok(active.abandon(team.id, 0, self.inner.completions.done(start.cookie))?)
+            });
+            // This PE hears what it did wrong.
+            let _ = begun.and_then(|at| first.end(at, Keeper::Team));
+        }
+        outcome
+    }
+
     /// Makes a collective of what this PE brings, whose outcome lies in the team's area at `to`.
     fn exchange(
         &self,

@@ -7,6 +7,7 @@ mod exercise;
 mod machine;
 
 use machine::machine_of;
+use pami::OperationError;
 use shmem::{Error, Settings, Shmem};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{process, thread};
@@ -84,4 +85,45 @@ fn p4_threads_of_a_pe_have_contexts_of_their_own() {
         tallies
     });
     assert!(tallies.iter().all(|tally| tally.checks == 16 && tally.wrong == 0), "{tallies:?}");
+}
+
+#[test]
+fn g2_a_mistake_of_one_pe_ends_a_teams_collective_at_the_others_as_an_error() {
+    let outcomes = on_pes(4, 2, SETTINGS, |shmem| {
+        let (team, me) = (shmem.team_world(), shmem.my_pe());
+        let (few, all) = (shmem.calloc::<u64>(4).unwrap(), shmem.calloc::<u64>(16).unwrap());
+        // PE 2 has too little room, PE 1 names nobody, PE 3 cannot deal out what it has, and PE 0 cannot reduce.
+        let outcomes = [
+            shmem.fcollect(&team, if me == 2 { few } else { all }, few),
+            shmem.collect_all(&team, if me == 2 { few } else { all }, few),
+            shmem.broadcast(&team, all, few, if me == 1 { 4 } else { 0 }),
+            shmem.alltoall(&team, all, if me == 3 { all.part(0..3).unwrap() } else { few }),
+            shmem.sum_reduce(&team, if me == 0 { few } else { all }, all),
+        ];
+        // The next one is as if nothing had been.
+        shmem.write(few, &[1]).unwrap();
+        shmem.sum_reduce(&team, few, few).unwrap();
+        let mut sum = [0];
+        shmem.read(few, &mut sum).unwrap();
+        assert_eq!(sum, [4]);
+        outcomes
+    });
+    const BROADCAST: usize = 2;
+    let short = Error::Short { has: 4, wanted: 16 };
+    let mistakes = [
+        (2, short),
+        (2, short),
+        (1, Error::Pe { pe: 4, pes: 4 }),
+        (3, Error::Uneven { elements: 3, pes: 4 }),
+        (0, short),
+    ];
+    for (call, (culprit, mistake)) in mistakes.into_iter().enumerate() {
+        for (pe, outcomes) in (0..).zip(&outcomes) {
+            let told = Error::Operation(OperationError::Abandoned { rank: culprit, reason: 0 });
+            let expected = if pe == culprit { mistake } else { told };
+            // A broadcast needs nothing of its members: the part of one may be done before.
+            let done = call == BROADCAST && pe != culprit && outcomes[call].is_ok();
+            assert!(done || outcomes[call] == Err(expected), "call {call} at PE {pe}: {:?}", outcomes[call]);
+        }
+    }
 }
