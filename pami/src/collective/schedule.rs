@@ -41,9 +41,20 @@ impl<'a> Schedule<'a> {
         Self { call: *call, phase: 0, current: None, tree: Tree::alone(), at: 0, round: Round::default() }
     }
 
+    /// How it is carried out.
+    pub(super) fn algorithm(&self) -> Algorithm {
+        self.call.algorithm
+    }
+
+    /// Has it be one of another call, which is known to be good. It is to [begin](Self::begin).
+    #[inline]
+    pub(super) fn set(&mut self, call: &Call<'a>) {
+        self.call = *call;
+    }
+
     /// Begins anew, with a call that is known to be good.
     pub(super) fn restart(&mut self, call: &Call<'a>) {
-        self.call = *call;
+        self.set(call);
         self.begin();
     }
 

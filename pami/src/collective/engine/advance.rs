@@ -164,7 +164,7 @@ impl<A> Engine<A> {
         }
         // The caller may want to have its memory to itself.
         self.in_flight.remove(&mut self.slots, number);
-        self.slots.discard(number);
+        self.slots.close(number);
         self.queue.stir();
         if asked {
             // There is a place for every class route.

@@ -124,9 +124,9 @@ use heapless::{HistoryBuf, Vec};
 use queue::Queue;
 use rings::list::List;
 use rings::shared::Shared;
-use rings::slot_table::SlotTable;
 use route::Leaving;
 use slot::Slot;
+use slots::Slots;
 
 /// Geometries that were destroyed of which late messages are known as such.
 const DESTROYED: usize = 64;
@@ -136,7 +136,7 @@ pub(crate) type Destroyed = HistoryBuf<GeometryId, DESTROYED>;
 /// The collectives of one context. `A` is what callbacks are handed.
 pub(crate) struct Engine<A: 'static> {
     /// Those in flight, and parts of them.
-    slots: SlotTable<Slot<A>>,
+    slots: Slots<A>,
     /// The same, in the order of starts.
     in_flight: List,
     /// Those that found no room. If there are any, some are in flight.
@@ -181,7 +181,7 @@ impl<A> Engine<A> {
         let peers = population.tasks as usize * usize::from(population.contexts);
         let early = EarlyMessages::new(early, peers);
         Self {
-            slots: SlotTable::new(slots),
+            slots: Slots::new(slots),
             in_flight: List::EMPTY,
             queue: Queue::new(queue),
             geometries,

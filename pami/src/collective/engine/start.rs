@@ -219,9 +219,9 @@ impl<A> Engine<A> {
                 done: collect.done,
             };
             // There is room for all of them.
-            if let Ok(key) = slots.insert(Slot::new(new, part)) {
-                last = key.index;
-                in_flight.push(slots, last);
+            if let Some(number) = slots.open(new, part) {
+                last = number;
+                in_flight.push(slots, number);
             }
         }
         if doomed {

@@ -39,20 +39,20 @@ impl<A> Slot<A> {
         }
         self.creation = Some(Creation::Learns);
         self.key.part = 1;
-        self.call = Call {
+        self.whole = Call {
             collective: Collective::Broadcast,
             algorithm: entry.broadcast(),
             blocks: Blocks::equal(NOTE_BYTES),
             sources: Blocks::equal(NOTE_BYTES),
             in_place: true,
             tuning: Tuning { radix: 2, chunk: 1 },
-            ..self.call
+            ..self.whole
         };
         self.areas.replace(Area::Output, notes.clone(), at);
-        if self.call.rank == 0 {
+        if self.whole.rank == 0 {
             self.phase = Phase::Asks;
         } else {
-            self.follow(&{ self.call });
+            self.follow(&{ self.whole });
         }
         true
     }
@@ -91,7 +91,7 @@ impl<A> Slot<A> {
         if let Some(notes) = notes {
             let _ = notes.write(self.geometry() * NOTE_BYTES, &note(route));
         }
-        self.follow(&{ self.call });
+        self.follow(&{ self.whole });
         self.moved = true;
     }
 }

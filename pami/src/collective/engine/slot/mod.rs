@@ -27,6 +27,8 @@ const TRANSFERS: usize = 16;
 /// Where a collective is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
+    /// No collective is there.
+    Rests,
     /// It has to wait for others.
     Waits,
     /// For a class route.
@@ -46,7 +48,8 @@ pub(crate) struct Slot<A: 'static> {
     key: Key,
     digest: u32,
     notice: Option<Notice>,
-    call: Call<'static>,
+    /// All of it, if it goes in runs, or creates its geometry.
+    whole: Call<'static>,
     /// Elements of the vector, or of each block, that go at a time, and how many have gone.
     run: usize,
     from: usize,
@@ -111,38 +114,83 @@ pub(super) struct Ending<A: 'static> {
 }
 
 impl<A> Slot<A> {
-    /// One that waits for its turn.
-    #[inline(always)]
-    pub(super) fn new(new: NewSlot<A>, part: &SchedulePart) -> Self {
-        let NewSlot { geometry, key, digest, notice, creates, ticket, areas, reducer, done } = new;
+    /// Room for one, where none has been.
+    pub(super) fn resting(key: Key, done: Done<A>, part: &SchedulePart) -> Self {
         Self {
-            geometry: geometry as u16,
+            geometry: 0,
             key,
-            digest,
-            notice,
-            creates,
-            peers: part.peers,
-            turn: part.turn,
-            phase: Phase::Waits,
-            schedule: Schedule::idle(&part.call),
-            areas,
-            call: part.call,
-            run: part.run,
+            digest: 0,
+            notice: None,
+            whole: part.call,
+            run: usize::MAX,
             from: 0,
-            reducer,
-            ticket,
+            peers: part.peers,
+            turn: 0,
+            creates: false,
+            phase: Phase::Rests,
+            schedule: Schedule::idle(&part.call),
+            areas: Areas::new([None, None, None], 1, false),
+            reducer: None,
+            ticket: None,
             passage: None,
-            creation: creates.then_some(Creation::Meets),
+            creation: None,
             asked: false,
             position: 0,
             waiting: false,
             sends: Vec::new(),
             receives: Vec::new(),
             refused: false,
-            moved: true,
+            moved: false,
             result: Ok(()),
             done,
         }
+    }
+
+    /// One that waits for its turn takes the slot. What is not written here, a slot that rests has as it is to be, or is
+    /// written before it is read.
+    #[inline(always)]
+    pub(super) fn open(&mut self, new: NewSlot<A>, part: &SchedulePart) {
+        let NewSlot { geometry, key, digest, notice, creates, ticket, areas, reducer, done } = new;
+        self.geometry = geometry as u16;
+        self.key = key;
+        self.digest = digest;
+        self.notice = notice;
+        if creates || part.run != usize::MAX {
+            self.whole = part.call;
+        }
+        self.run = part.run;
+        self.from = 0;
+        self.peers = part.peers;
+        self.turn = part.turn;
+        self.creates = creates;
+        self.phase = Phase::Waits;
+        self.schedule.set(&part.call);
+        self.areas = areas;
+        self.reducer = reducer;
+        self.ticket = ticket;
+        self.creation = creates.then_some(Creation::Meets);
+        self.moved = true;
+        self.result = Ok(());
+        self.done = done;
+    }
+
+    /// It is over, and its slot is for another one to take.
+    pub(super) fn rest(&mut self) {
+        self.phase = Phase::Rests;
+        self.areas = Areas::new([None, None, None], 1, false);
+        self.passage = None;
+        self.asked = false;
+        self.position = 0;
+        self.waiting = false;
+        self.sends.clear();
+        self.receives.clear();
+        self.refused = false;
+    }
+
+    /// Whether there is no collective in the slot.
+    #[inline]
+    pub(super) fn rests(&self) -> bool {
+        self.phase == Phase::Rests
     }
 
     /// Place of its geometry in the table.
@@ -179,7 +227,7 @@ impl<A> Slot<A> {
     pub(super) fn is_on_route_behind(&self, geometry: usize, sequence: u32) -> bool {
         self.geometry() == geometry
             && before(sequence, self.key.sequence)
-            && self.call.algorithm == Algorithm::TreeNetwork
+            && self.schedule.algorithm() == Algorithm::TreeNetwork
     }
 
     /// Whether both are of one geometry, and `other` at least one collective more than `distance` behind.

@@ -90,11 +90,11 @@ impl<A> Slot<A> {
 
     fn begin_run(&mut self) {
         if self.run == usize::MAX {
-            // It was made for all of the call.
+            // It has all of the call.
             self.schedule.begin();
             self.phase = Phase::Runs;
         } else {
-            self.follow(&self.call.run(self.from, self.run));
+            self.follow(&self.whole.run(self.from, self.run));
         }
     }
 
@@ -102,11 +102,11 @@ impl<A> Slot<A> {
     #[cold]
     fn next_run(&mut self) -> bool {
         self.from = self.from.saturating_add(self.run);
-        if self.from >= self.call.longest() {
+        if self.run == usize::MAX || self.from >= self.whole.longest() {
             self.phase = Phase::Over;
             return false;
         }
-        if self.call.collective.is_of_vectors() {
+        if self.whole.collective.is_of_vectors() {
             for area in [Area::Input, Area::Output] {
                 self.areas.skip(area, self.run);
             }
