@@ -1,9 +1,9 @@
-//! Two messaging libraries in one program, MPI and ARMCI, with conflicting settings and traffic at the same time.
+//! Three messaging libraries in one program, MPI, ARMCI and SHMEM, with conflicting settings and traffic at the same time.
 //!
 //! SPEC M-4.
 //!
 //! ```text
-//! --first mpi|armci   which is initialised first; it is the one that goes on when the other is gone (mpi)
+//! --first mpi|armci   which of these two is initialised first; it is the one that goes on when the other is gone (mpi)
 //! --polls mpi|armci   which waits by polling; the other sleeps (mpi)
 //! --rounds N          rounds of traffic of each phase (4)
 //! ```
@@ -15,6 +15,7 @@ mod book;
 mod messages;
 mod settings;
 mod slabs;
+mod words;
 
 use arguments::{Arguments, Module};
 use book::Book;
@@ -22,6 +23,7 @@ use kernel::{JobError, Task};
 use messages::Messages;
 use slabs::Slabs;
 use spin::Mutex;
+use words::Words;
 
 kernel::entry!(main, jobs::USAGE);
 
@@ -31,20 +33,23 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let (mpi, armci) = settings::initialise(task, arguments)?;
     settings::stay_apart(book, mpi, armci, arguments.polls)?;
     let (mut messages, mut slabs) = (Messages::new(task, mpi)?, Slabs::new(task, armci)?);
+    let mut words = Words::new(task)?;
     book.phase("each has its own settings");
 
     for round in 0..arguments.rounds {
         messages.begin(round)?;
         slabs.begin()?;
-        while !(messages.test()? && slabs.test()?) {}
+        words.begin()?;
+        while !(messages.test()? && slabs.test()? && words.test()?) {}
         messages.check(book, round)?;
         slabs.finish(book)?;
+        words.check(book)?;
     }
-    book.phase("traffic of both from one hart");
+    book.phase("traffic of all three from one hart");
 
     if task.harts() > 1 {
-        slabs = side_by_side(task, book, arguments.rounds, &mut messages, slabs)?;
-        book.phase("traffic of both from a hart each");
+        slabs = side_by_side(task, book, arguments.rounds, (&mut messages, &mut words), slabs)?;
+        book.phase("traffic of ARMCI from one hart, of both others from another");
     }
 
     match arguments.first {
@@ -55,7 +60,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             messages.wait()?;
             messages.check(book, 0)?;
             book.check(armci.progress() == 0 && armci.fence(0).is_err(), "ARMCI is gone, and says so");
-            (1..=arguments.rounds).try_for_each(|round| messages.round(book, round))?;
+            (1..=arguments.rounds).try_for_each(|round| both(book, round, &mut messages, &mut words))?;
             book.phase("MPI without ARMCI");
             messages.end()?;
         }
@@ -64,20 +69,29 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             messages.end()?;
             slabs.finish(book)?;
             book.check(mpi.finalized() && mpi.world().barrier().is_err(), "MPI is gone, and says so");
-            (0..arguments.rounds).try_for_each(|_| slabs.round(book))?;
+            (0..arguments.rounds).try_for_each(|_| slabs.round(book).and(words.round(book)))?;
             book.phase("ARMCI without MPI");
             slabs.end()?;
         }
     }
+    words.end(book)?;
     book.close()
 }
 
-/// The second hart has ARMCI to itself while the first has MPI.
+/// A round of MPI and one of SHMEM.
+fn both(book: &Book, round: u32, messages: &mut Messages, words: &mut Words) -> Result<(), JobError> {
+    words.begin()?;
+    messages.round(book, round)?;
+    while !words.test()? {}
+    words.check(book)
+}
+
+/// The second hart has ARMCI to itself while the first has MPI and SHMEM.
 fn side_by_side(
     task: &'static Task,
     book: &'static Book,
     rounds: u32,
-    messages: &mut Messages,
+    (messages, words): (&mut Messages, &mut Words),
     slabs: Slabs,
 ) -> Result<Slabs, JobError> {
     let memory = task.memory();
@@ -89,7 +103,7 @@ fn side_by_side(
         *theirs.lock() = Some(slabs);
     })?;
     task.spawn(1, thread)?;
-    let outcome = (0..rounds).try_for_each(|round| messages.round(book, round));
+    let outcome = (0..rounds).try_for_each(|round| both(book, round, messages, words));
     task.join(1);
     outcome?;
     core::mem::replace(&mut *ended.lock(), Ok(()))?;
