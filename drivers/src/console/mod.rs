@@ -1,7 +1,8 @@
-//! Consoles: PL011, 16550, SiFive's UART and Cadence's (SPEC B-1, D-10). Both directions interrupt where that is asked
+//! Consoles: PL011, 16550 (Synopsys' too), SiFive's UART and Cadence's (SPEC B-1, D-10). Both directions interrupt where that is asked
 //! for, and can be polled.
 
 mod cadence;
+mod ns16550;
 mod sifive;
 #[cfg(target_os = "linux")]
 mod stream;
@@ -9,13 +10,12 @@ mod stream;
 use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart};
 use cadence::Cadence;
 use core::ptr::NonNull;
+pub use ns16550::Form;
+use ns16550::Ns16550;
 use safe_mmio::UniqueMmioPointer;
 use sifive::SiFive;
 #[cfg(target_os = "linux")]
 use stream::Stream;
-use uart_16550::backend::MmioBackend;
-use uart_16550::spec::registers::{IER, LSR};
-use uart_16550::{Config, Uart16550};
 
 /// Bits per second, where the line has a clock.
 const BAUD_RATE: u32 = 115_200;
@@ -24,8 +24,8 @@ const BAUD_RATE: u32 = 115_200;
 pub enum Console {
     /// Arm's PL011.
     Pl011(Uart<'static>),
-    /// A 16550 behind memory-mapped registers.
-    Ns16550(Uart16550<MmioBackend>),
+    /// A 16550, or Synopsys' UART.
+    Ns16550(Ns16550),
     /// SiFive's.
     SiFive(SiFive),
     /// Cadence's.
@@ -49,16 +49,17 @@ impl Console {
         Self::Pl011(Uart::new(unsafe { UniqueMmioPointer::new(base.cast::<PL011Registers>()) }))
     }
 
-    /// A 16550 at `base` with its registers `stride` bytes apart, left as it is set up.
+    /// A 16550 at `base` whose registers have this form, left as it is set up.
     ///
     /// # Errors
-    /// [`NoConsole`] if `stride` is no power of two.
+    /// [`NoConsole`] if they cannot have it: accesses of 1, 2 or 4 bytes, aligned, and none reaches into the next register.
     ///
     /// # Safety
-    /// The registers of a 16550 lie at `base`, mapped as device memory, and nobody else uses them meanwhile.
-    pub unsafe fn ns16550(base: NonNull<u8>, stride: u8) -> Result<Self, NoConsole> {
+    /// The registers of a 16550, or of Synopsys' UART if the form says so, lie at `base`, mapped as device memory, and nobody
+    /// else uses them meanwhile.
+    pub unsafe fn ns16550(base: NonNull<u8>, form: Form) -> Result<Self, NoConsole> {
         // SAFETY: the caller's promise.
-        unsafe { Uart16550::new_mmio(base, stride) }.map(Self::Ns16550).map_err(|_| NoConsole)
+        unsafe { Ns16550::new(base, form) }.map(Self::Ns16550)
     }
 
     /// SiFive's UART at `base`, left as it is set up.
@@ -96,9 +97,7 @@ impl Console {
                     LineConfig { data_bits: DataBits::Bits8, parity: Parity::None, stop_bits: StopBits::One };
                 uart.enable(line, BAUD_RATE, clock_hz).map_err(|_| NoConsole)
             }
-            Self::Ns16550(uart) => {
-                uart.init(Config { frequency: clock_hz, ..Config::default() }).map_err(|_| NoConsole)
-            }
+            Self::Ns16550(uart) => uart.set_up(clock_hz).then_some(()).ok_or(NoConsole),
             Self::SiFive(uart) => uart.set_up(BAUD_RATE, clock_hz).then_some(()).ok_or(NoConsole),
             Self::Cadence(uart) => uart.set_up(BAUD_RATE, clock_hz).then_some(()).ok_or(NoConsole),
             #[cfg(target_os = "linux")]
@@ -118,7 +117,7 @@ impl Console {
                 }
                 bytes.len()
             }
-            Self::Ns16550(uart) => uart.send_bytes(bytes),
+            Self::Ns16550(uart) => uart.fill(bytes),
             Self::SiFive(uart) => uart.fill(bytes),
             Self::Cadence(uart) => uart.fill(bytes),
             #[cfg(target_os = "linux")]
@@ -133,7 +132,7 @@ impl Console {
     pub fn has_room(&mut self) -> bool {
         match self {
             Self::Pl011(uart) => !uart.is_tx_fifo_full(),
-            Self::Ns16550(uart) => uart.ready_to_send().is_ok(),
+            Self::Ns16550(uart) => uart.has_room(),
             Self::SiFive(uart) => uart.has_room(),
             Self::Cadence(uart) => uart.has_room(),
             #[cfg(target_os = "linux")]
@@ -158,13 +157,7 @@ impl Console {
                 causes.set(Interrupts::TXI, room);
                 uart.set_interrupt_masks(causes);
             }
-            Self::Ns16550(uart) => {
-                let mut causes = IER::empty();
-                causes.set(IER::DATA_READY, received);
-                causes.set(IER::THR_EMPTY, room);
-                uart.disable_interrupts((IER::DATA_READY | IER::THR_EMPTY) - causes);
-                uart.enable_interrupts(causes);
-            }
+            Self::Ns16550(uart) => uart.interrupt_for(received, room),
             Self::SiFive(uart) => uart.interrupt_for(received, room),
             Self::Cadence(uart) => uart.interrupt_for(received, room),
             #[cfg(target_os = "linux")]
@@ -176,7 +169,7 @@ impl Console {
     pub fn has_received(&mut self) -> bool {
         match self {
             Self::Pl011(uart) => !uart.is_rx_fifo_empty(),
-            Self::Ns16550(uart) => uart.ready_to_receive().is_ok(),
+            Self::Ns16550(uart) => uart.has_received(),
             Self::SiFive(uart) => uart.has_received(),
             Self::Cadence(uart) => uart.has_received(),
             #[cfg(target_os = "linux")]
@@ -189,7 +182,7 @@ impl Console {
         match self {
             // A byte that came in damaged came in.
             Self::Pl011(uart) => while !matches!(uart.read_word(), Ok(None)) {},
-            Self::Ns16550(uart) => while uart.try_receive_byte().is_ok() {},
+            Self::Ns16550(uart) => uart.drain(),
             Self::SiFive(uart) => uart.drain(),
             Self::Cadence(uart) => uart.drain(),
             #[cfg(target_os = "linux")]
@@ -205,11 +198,7 @@ impl Console {
                     core::hint::spin_loop();
                 }
             }
-            Self::Ns16550(uart) => {
-                while !uart.lsr().contains(LSR::TRANSMITTER_EMPTY) {
-                    core::hint::spin_loop();
-                }
-            }
+            Self::Ns16550(uart) => uart.flush(),
             Self::SiFive(uart) => uart.flush(),
             Self::Cadence(uart) => uart.flush(),
             #[cfg(target_os = "linux")]

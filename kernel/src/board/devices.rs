@@ -4,7 +4,7 @@ use crate::arch;
 use crate::devicetree::UartKind;
 use crate::layout::Region;
 use core::ptr::{self, NonNull};
-use drivers::console::Console;
+use drivers::console::{Console, Form};
 
 /// The registers in a region, for whoever is promised that they are there.
 pub(super) fn registers(region: Region) -> Option<NonNull<u8>> {
@@ -27,8 +27,11 @@ pub(crate) fn console() -> Option<Console> {
         // SAFETY: the tree says so, and translation maps it as device memory. A second console is made only to
         // report, when its holder has stopped.
         UartKind::Pl011 => Some(unsafe { Console::pl011(base) }),
-        // SAFETY: as above.
-        UartKind::Ns16550 { stride } => unsafe { Console::ns16550(base, stride) }.ok(),
+        UartKind::Ns16550 { stride, width, synopsys } => {
+            let form = Form { stride, width, synopsys };
+            // SAFETY: as above.
+            unsafe { Console::ns16550(base, form) }.ok()
+        }
         // SAFETY: as above.
         UartKind::SiFive => Some(unsafe { Console::sifive(base) }),
         // SAFETY: as above.

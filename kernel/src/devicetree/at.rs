@@ -1,6 +1,6 @@
 //! A node of the device tree in its surroundings: what its properties mean depends on the nodes around it.
 
-use super::{Interrupt, TreeError};
+use super::{Interrupt, TreeError, UartKind};
 use crate::layout::Region;
 use dtoolkit::fdt::FdtNode;
 use dtoolkit::{Node as _, Property as _, ToCellInt as _};
@@ -195,6 +195,22 @@ impl At<'_> {
         is_word
             .then_some(Some(address as usize))
             .ok_or(self.error("a cpu-release-addr that is no multiple of 8"))
+    }
+
+    /// The form of a 16550's registers, or of Synopsys' UART's.
+    ///
+    /// # Errors
+    /// Accesses of a width that nobody has, or that reach into the next register.
+    pub fn ns16550(&self, synopsys: bool) -> Result<UartKind, TreeError> {
+        let stride = 1 << cell(&self.node, "reg-shift").unwrap_or(0).min(4);
+        let width = cell(&self.node, "reg-io-width").unwrap_or(1);
+        if !matches!(width, 1 | 2 | 4) || width > stride {
+            return Err(
+                self.error("a reg-io-width that is not 1, 2 or 4, or more than reg-shift has room for")
+            );
+        }
+        let [stride, width] = [stride, width].map(|bytes| bytes as u8);
+        Ok(UartKind::Ns16550 { stride, width, synopsys })
     }
 
     /// A property of this node or of the nearest around it that has it.

@@ -279,7 +279,7 @@ impl Builder {
         let page = release.map(|start| Region { start, bytes: 8 }.grown_to_pages());
         // Nobody else is to have what others spin in.
         if let Some(page) = page.filter(|page| !self.reserved.contains(page)) {
-            self.reserve(page)?;
+            self.reserve(page).map_err(|error| at.error(error.what))?;
         }
         let cpu = Cpu { id, phandle, intc, domain, release, carryless, sv48, name: at.node.name() };
         self.cpus.push(cpu).map_err(|_| at.error("more than 64 harts; a node has 1 to 64"))
@@ -288,9 +288,8 @@ impl Builder {
     fn device(&mut self, at: &At<'_>, name: &str) -> Result<(), TreeError> {
         match name {
             "arm,pl011" => self.uart(at, UartKind::Pl011)?,
-            "ns16550a" | "ns16550" => {
-                let shift = cell(&at.node, "reg-shift").unwrap_or(0).min(4);
-                self.uart(at, UartKind::Ns16550 { stride: 1 << shift })?;
+            "ns16550a" | "ns16550" | "snps,dw-apb-uart" => {
+                self.uart(at, at.ns16550(name == "snps,dw-apb-uart")?)?;
             }
             "sifive,uart0" => self.uart(at, UartKind::SiFive)?,
             "cdns,uart-r1p8" | "cdns,uart-r1p12" | "xlnx,xuartps" => self.uart(at, UartKind::Cadence)?,
@@ -393,7 +392,9 @@ impl Builder {
             self.note(Err(TreeError::of("no available cpu node for the hart that booted")));
         }
         if self.uart.is_none() {
-            self.note(Err(TreeError::of("no uart: no arm,pl011, ns16550a, sifive,uart0 or cdns,uart-r1p12")));
+            self.note(Err(TreeError::of(
+                "no uart: no arm,pl011, ns16550a, snps,dw-apb-uart, sifive,uart0 or cdns,uart-r1p12",
+            )));
         }
         self.banks.sort_unstable_by_key(|bank| bank.region.start);
         if !self.banks.iter().any(|bank| bank.region.contains(self.image)) {

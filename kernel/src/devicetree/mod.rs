@@ -67,10 +67,14 @@ impl Hart {
 pub enum UartKind {
     /// Arm's PL011.
     Pl011,
-    /// A 16550 with its registers so many bytes apart.
+    /// A 16550, or Synopsys' UART that is made after it.
     Ns16550 {
         /// Bytes from one register to the next.
         stride: u8,
+        /// Bytes of an access: 1, 2 or 4, at most `stride`.
+        width: u8,
+        /// It is Synopsys'.
+        synopsys: bool,
     },
     /// SiFive's.
     SiFive,

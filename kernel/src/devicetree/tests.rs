@@ -5,6 +5,7 @@
 //! two `-gaps`, in which some harts are disabled. `aarch64-zcu102` is ours, as its `.dts`.
 
 mod limits;
+mod serial;
 
 use super::*;
 use proptest::prelude::*;
@@ -396,7 +397,10 @@ fn r5_an_odd_board_is_read_as_it_is() {
     // The alias in stdout-path, through two buses.
     let uart = machine.uart.unwrap();
     assert_eq!(uart.registers, region(0x1_4010_3000, 0x100));
-    assert_eq!((uart.kind, uart.clock_hz), (UartKind::Ns16550 { stride: 4 }, Some(1_843_200)));
+    assert_eq!(
+        (uart.kind, uart.clock_hz),
+        (UartKind::Ns16550 { stride: 4, width: 1, synopsys: false }, Some(1_843_200))
+    );
     let slots: Vec<_> =
         machine.slots.iter().map(|slot| (slot.registers.start, slot.interrupt.number)).collect();
     assert_eq!(slots, [(0x1_4001_0000, 5), (0x1_4002_0000, 6)]);
