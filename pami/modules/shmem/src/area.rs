@@ -33,6 +33,28 @@ impl Area {
 /// Which areas are in use, and what number the next team has.
 #[derive(Default)]
 pub(crate) struct Teams {
-    pub(crate) used: [bool; TEAMS],
-    pub(crate) next: u64,
+    used: [bool; TEAMS],
+    next: u64,
+}
+
+impl Teams {
+    /// An area that is free, from now on not any more, if there is one; and the least number of the next team.
+    pub(crate) fn take(&mut self) -> (Option<usize>, u64) {
+        let area = self.used.iter().position(|used| !used);
+        if let Some(used) = area.and_then(|area| self.used.get_mut(area)) {
+            *used = true;
+        }
+        (area, self.next)
+    }
+
+    pub(crate) fn give_back(&mut self, area: usize) {
+        if let Some(used) = self.used.get_mut(area) {
+            *used = false;
+        }
+    }
+
+    /// The next team's number is greater than `number`.
+    pub(crate) fn follow(&mut self, number: u64) {
+        self.next = self.next.max(number + 1);
+    }
 }

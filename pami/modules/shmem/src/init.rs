@@ -106,7 +106,7 @@ impl<N: Node> Shmem<N> {
             Self { context, ..*self }.with(|context| context.set_polls(inner.settings.polls))?;
         }
         // Area 0 is the world's.
-        inner.teams.lock().used[0] = true;
+        inner.teams.lock().take();
         let rights = Rights::READ | Rights::WRITE | Rights::UPDATE;
         let region = self.with(|context| context.register_shared(memory, rights))?;
         let region = region.map_err(|(error, _)| error)?;
@@ -146,7 +146,9 @@ impl<N: Node> Shmem<N> {
     fn release(&self) -> Result {
         let inner = self.inner;
         let Some(mut client) = inner.client.lock().take() else { return Err(Error::Finalized) };
-        if let Some(region) = inner.region.lock().take() {
+        // Not held while a context is waited for, whose holder may ask for it.
+        let region = inner.region.lock().take();
+        if let Some(region) = region {
             // The heap is the library's.
             let _ = self.first().with(|context| context.deregister(region).map(drop));
         }

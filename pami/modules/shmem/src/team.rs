@@ -59,13 +59,30 @@ impl<N: Node> Shmem<N> {
         stride: u32,
         size: u32,
     ) -> Result<Option<Team>> {
-        let (area, next) = {
-            let teams = self.inner.teams.lock();
-            (teams.used.iter().position(|used| !used), teams.next)
-        };
-        let arguments = u64::from(start) ^ u64::from(stride) << 20 ^ u64::from(size).rotate_left(40);
-        let agreed = self.greatest(parent, [next, area.is_none().into(), arguments, !arguments])?;
-        let [next, full, greatest, complement] = agreed;
+        // From here on, as another thread may split another team meanwhile.
+        let (area, next) = self.inner.teams.lock().take();
+        let team = self.split(parent, (start, stride, size), (area, next));
+        if let (Some(area), Ok(None) | Err(_)) = (area, &team) {
+            self.inner.teams.lock().give_back(area);
+        }
+        team
+    }
+
+    /// Splits, with an area for the new team if there is one, and the least number that it may have.
+    fn split(
+        &self,
+        parent: &Team,
+        (start, stride, size): (u32, u32, u32),
+        (area, next): (Option<usize>, u64),
+    ) -> Result<Option<Team>> {
+        const FULL: u64 = u64::MAX;
+        let mix =
+            |sum: u64, word: u32| (sum ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        let arguments = [start, stride, size].into_iter().fold(0, mix);
+        // The first member's area is told to all.
+        let told = area.map_or(FULL, |area| if parent.me == 0 { area as u64 } else { 0 });
+        let [next, told, greatest, complement] =
+            self.greatest(parent, [next, told, arguments, !arguments])?;
         if greatest != !complement {
             return Err(Error::Asymmetric("team_split_strided"));
         }
@@ -76,23 +93,28 @@ impl<N: Node> Shmem<N> {
         if stride == 0 {
             return Err(Error::Stride);
         }
-        // Parents that agree on a number at the same time have no member in common, so the first one's makes it unique.
-        let number = next.checked_mul(self.n_pes().into()).map(|number| number + u64::from(parent.first) + 1);
+        if told == FULL {
+            return Err(Error::Teams { limit: TEAMS });
+        }
+        // What the first members of two parents are, or the areas that one has for two at a time, makes the number unique.
+        let number = next.checked_mul(TEAMS as u64).and_then(|number| {
+            (number + told).checked_mul(self.n_pes().into())?.checked_add(u64::from(parent.first) + 1)
+        });
         let number = number.and_then(|number| u32::try_from(number).ok());
-        let (Some(area), Some(number), 0) = (area, number, full) else {
+        let (Some(area), Some(number)) = (area, number) else {
             return Err(Error::Teams { limit: TEAMS });
         };
-        self.inner.teams.lock().next = next + 1;
+        self.inner.teams.lock().follow(next);
         let index = parent.me.checked_sub(start).filter(|distance| distance.is_multiple_of(stride));
         let Some(me) = index.map(|distance| distance / stride).filter(|&index| index < size) else {
             return Ok(None);
         };
-        let (first, stride) = (parent.first + start * parent.stride, stride * parent.stride);
+        // A step of a single member is none.
+        let stride = if size == 1 { 1 } else { stride };
+        let stride = stride.checked_mul(parent.stride).ok_or(Error::Stride)?;
+        let first = parent.first + start * parent.stride;
         let team = Team { id: GeometryId(number), first, stride, size, me, area };
         self.create(&team)?;
-        if let Some(used) = self.inner.teams.lock().used.get_mut(area) {
-            *used = true;
-        }
         Ok(Some(team))
     }
 
@@ -123,9 +145,7 @@ impl<N: Node> Shmem<N> {
             !matches!(ended, Err(GeometryError::Again))
         })?;
         ended?;
-        if let Some(used) = self.inner.teams.lock().used.get_mut(team.area) {
-            *used = false;
-        }
+        self.inner.teams.lock().give_back(team.area);
         Ok(())
     }
 
@@ -145,8 +165,9 @@ impl<N: Node> Shmem<N> {
 
     /// Waits until all PEs are here, and all that they began on the contexts that they call this on has been carried out.
     pub fn barrier_all(&self) -> Result {
-        self.quiet()?;
-        self.sync_all()
+        let quiet = self.quiet();
+        // The others wait for this PE also if something of its failed.
+        quiet.and(self.sync_all())
     }
 
     /// Makes a collective, and waits for this PE's part of it.
@@ -226,9 +247,11 @@ impl<N: Node> Shmem<N> {
 
     /// Waits until all PEs are here with the same arguments, and all that they began on this context has been carried out.
     pub(crate) fn agree(&self, call: &'static str, [first, second]: [u64; 2]) -> Result {
-        self.quiet()?;
+        let quiet = self.quiet();
         let words = [first, !first, second, !second];
-        let agreed = self.greatest(&self.team_world(), words)?;
+        let agreed = self.greatest(&self.team_world(), words);
+        quiet?;
+        let agreed = agreed?;
         if agreed == words { Ok(()) } else { Err(Error::Asymmetric(call)) }
     }
 }

@@ -160,6 +160,8 @@ impl<N: Node> Shmem<N> {
             if let Some(node) = dead {
                 return Err(Error::Operation(OperationError::NodeDead(node)));
             }
+            // What is waited for may hang on what this PE began elsewhere.
+            self.progress();
         }
     }
 }

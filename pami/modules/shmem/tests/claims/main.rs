@@ -8,7 +8,7 @@ mod machine;
 
 use machine::machine_of;
 use pami::OperationError;
-use shmem::{Error, Settings, Shmem};
+use shmem::{Compare, Error, Settings, Shmem, Signal};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{process, thread};
 
@@ -126,4 +126,58 @@ fn g2_a_mistake_of_one_pe_ends_a_teams_collective_at_the_others_as_an_error() {
             assert!(done || outcomes[call] == Err(expected), "call {call} at PE {pe}: {:?}", outcomes[call]);
         }
     }
+}
+
+#[test]
+fn p4_threads_of_a_pe_split_teams_at_a_time() {
+    on_pes(4, 2, SETTINGS, |shmem| {
+        let world = shmem.team_world();
+        // Two parents whose first member is the same, each of all PEs.
+        let parents = [0, 0].map(|start| shmem.team_split_strided(&world, start, 1, 4).unwrap().unwrap());
+        let words = shmem.calloc::<u64>(4).unwrap();
+        thread::scope(|scope| {
+            let work = |context: u8| {
+                let (at, parent) = (usize::from(context), &parents[usize::from(context)]);
+                let on = shmem.on_context(context).unwrap();
+                for round in 0..20 {
+                    let team = on.team_split_strided(parent, 0, 1, 4).unwrap().unwrap();
+                    let (source, sum) = (words.at(at).unwrap(), words.at(2 + at).unwrap());
+                    on.write(source, &[round + 1000 * u64::from(context)]).unwrap();
+                    on.sum_reduce(&team, sum, source).unwrap();
+                    let mut seen = [0];
+                    on.read(sum, &mut seen).unwrap();
+                    assert_eq!(seen, [4 * (round + 1000 * u64::from(context))], "context {context}");
+                    on.team_destroy(team).unwrap();
+                }
+            };
+            let other = scope.spawn(move || work(1));
+            work(0);
+            other.join().unwrap();
+        });
+        // One member has no step to the next.
+        let alone = shmem.team_split_strided(&parents[0], 0, 1 << 31, 1).unwrap();
+        assert_eq!(alone.map(|team| team.n_pes()), (shmem.my_pe() == 0).then_some(1));
+        shmem.barrier_all().unwrap();
+    });
+}
+
+#[test]
+fn p7_a_wait_on_one_context_lets_another_go_on() {
+    on_pes(2, 1, SETTINGS, |shmem| {
+        let [dest, source] = [(); 2].map(|()| shmem.calloc::<u64>(1 << 12).unwrap());
+        let signals = shmem.calloc::<u64>(2).unwrap();
+        let (came, answered) = (signals.at(0).unwrap(), signals.at(1).unwrap());
+        let on = shmem.on_context(1).unwrap();
+        if shmem.my_pe() == 0 {
+            for _ in 0..32 {
+                shmem.put_nbi(dest, source, 1).unwrap();
+            }
+            shmem.put_signal_nbi(dest, source, came, Signal::Set(1), 1).unwrap();
+            assert_eq!(on.signal_wait_until(answered, Compare::Eq, 1).unwrap(), 1);
+        } else {
+            assert_eq!(on.signal_wait_until(came, Compare::Eq, 1).unwrap(), 1);
+            on.p(answered, 1, 0).unwrap();
+        }
+        shmem.barrier_all().unwrap();
+    });
 }
