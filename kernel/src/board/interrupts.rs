@@ -131,7 +131,9 @@ fn accept(what: Accept) {
     }
 }
 
-/// Interrupts `hart`.
+/// Interrupts `hart`. Apart from its callers: where nobody sleeps, they are not to hold what this looks up.
+#[cold]
+#[inline(never)]
 pub(crate) fn interrupt_hart(hart: usize) {
     let Some(hart) = arch::machine().and_then(|machine| machine.harts.get(hart)) else { return };
     // What was published before the interrupt is seen after it.
