@@ -3,8 +3,10 @@
 //! No firmware did any of that before. Looked at is function 0 of each device of one bus; what lies behind bridges is not.
 //! By hand, as `pci_types` panics at a register of addresses of a kind that is not known.
 
+use crate::irq::{Message, Sender};
 use core::fmt;
 use core::ptr::NonNull;
+use spin::Mutex;
 
 /// Devices of a bus.
 pub const DEVICES: u8 = 32;
@@ -165,6 +167,43 @@ impl MessageEntry {
     fn write(&self, word: usize, value: u32) {
         // SAFETY: `PciBus::send_messages` found the entry among the function's registers, which stay.
         unsafe { self.words.as_ptr().wrapping_add(word).write_volatile(value) }
+    }
+}
+
+/// What a function is to send, also while it is not known yet whether it has a place for that.
+pub struct Mailbox(Mutex<(Option<MessageEntry>, Option<Message>)>);
+
+impl Mailbox {
+    /// That of a function that has no place so far.
+    pub const fn new() -> Self {
+        Self(Mutex::new((None, None)))
+    }
+
+    /// The function's place is `entry`: it gets what was said already, and all that is said from now on.
+    pub fn open(&self, entry: MessageEntry) {
+        let mut state = self.0.lock();
+        state.0 = Some(entry);
+        Self::tell(*state);
+    }
+
+    fn tell((entry, message): (Option<MessageEntry>, Option<Message>)) {
+        if let Some(entry) = entry {
+            entry.set(message.map(|message| (message.address, message.data)));
+        }
+    }
+}
+
+impl Default for Mailbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sender for Mailbox {
+    fn aim(&self, message: Option<Message>) {
+        let mut state = self.0.lock();
+        state.1 = message;
+        Self::tell(*state);
     }
 }
 

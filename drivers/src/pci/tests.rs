@@ -157,6 +157,18 @@ fn b5_a_function_sends_messages_by_the_first_place_of_its_table_and_no_more_by_i
     assert_eq!(words(), [0x3456_7890, 0x12, 9, 0, 1, 1]);
     entry.set(None);
     assert_eq!(words(), [0x3456_7890, 0x12, 9, 1, 1, 1]);
+    // What was said before the place was known, and after.
+    let mailbox = Mailbox::new();
+    let message = |data| Some(Message { address: 0x4000_0040, data });
+    mailbox.aim(message(1));
+    mailbox.aim(message(2));
+    assert_eq!(words(), [0x3456_7890, 0x12, 9, 1, 1, 1]);
+    mailbox.open(entry);
+    assert_eq!(words(), [0x4000_0040, 0, 2, 0, 1, 1]);
+    mailbox.aim(message(3));
+    assert_eq!(words(), [0x4000_0040, 0, 3, 0, 1, 1]);
+    mailbox.aim(None);
+    assert_eq!(words(), [0x4000_0040, 0, 3, 1, 1, 1]);
     // A table that ends beyond its registers, and none at all.
     for device in [1, 2] {
         let before = bus.word(device, 4);

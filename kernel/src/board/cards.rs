@@ -12,9 +12,8 @@ use alloc::boxed::Box;
 use core::fmt;
 use drivers::e1000e::{self, E1000e, E1000eError};
 use drivers::gem::{self, Gem, GemError};
-use drivers::irq::{IrqError, Message, Sender};
 use drivers::nic::Hal;
-use drivers::pci::{DEVICES, Ecam, MessageEntry, PciBus, Window};
+use drivers::pci::{DEVICES, Ecam, Mailbox, MessageEntry, PciBus, Window};
 use drivers::registers::Mmio;
 use drivers::virtio::{Transport as _, VirtioError, mmio, pci};
 use drivers::{Either, VirtioNet};
@@ -42,8 +41,6 @@ pub(crate) enum CardError {
     E1000e(E1000eError),
     /// The tree says nothing of where its interrupts go.
     Deaf,
-    /// The controller does not take its messages.
-    Refused(IrqError),
 }
 
 impl fmt::Display for CardError {
@@ -52,9 +49,6 @@ impl fmt::Display for CardError {
             Self::Virtio(error) => error.fmt(f),
             Self::Gem(error) => error.fmt(f),
             Self::E1000e(error) => error.fmt(f),
-            Self::Refused(error) => {
-                write!(f, "the interrupt controller takes no message of it: {}", error.words())
-            }
             Self::Deaf => f.write_str("the device tree does not say where its interrupts go"),
         }
     }
@@ -71,21 +65,17 @@ pub(crate) struct Found<H> {
     pub(crate) way: &'static str,
 }
 
-/// The place of a card's message.
-struct Place(MessageEntry);
-
-impl Sender for Place {
-    fn aim(&self, message: Option<Message>) {
-        self.0.set(message.map(|message| (message.address, message.data)));
-    }
-}
-
 /// The bus behind the host bridge, and what is still to be looked at of it.
 struct Behind {
     bus: PciBus<Ecam>,
     host: &'static PciHost,
     devices: core::ops::Range<u8>,
+    /// What was reserved for a card that has no place for it.
+    spare: Option<Reserved>,
 }
+
+/// A message that the controller takes, and its interrupt.
+type Reserved = (&'static Mailbox, Interrupt);
 
 /// The machine's network cards: in slots by rising address, then on the bus by number.
 pub(crate) struct Cards {
@@ -145,30 +135,50 @@ impl Behind {
         let space = unsafe { Ecam::new(registers(host.configuration)?) };
         let base = registers(host.window)?;
         let window = Window { base, on_bus: host.on_bus, bytes: host.window.bytes as u32 };
-        Some(Self { bus: PciBus::new(space, window), host, devices: 0..DEVICES })
+        Some(Self { bus: PciBus::new(space, window), host, devices: 0..DEVICES, spare: None })
     }
 
     /// The next network card.
     fn next<H: Hal>(&mut self) -> Option<Result<Found<H>, CardError>> {
-        let Self { bus, host, devices } = self;
+        let Self { bus, host, devices, spare } = self;
         let is_card = |id| pci::is_network_card(id) || e1000e::is_e1000e(id);
         let device = devices.find(|&device| bus.id(device).is_some_and(is_card))?;
         let pin = bus.pin(device).and_then(|pin| host.interrupts.find(device, pin));
+        // Before the card is told to send messages: from then on it does without its pin.
+        let reserved = spare.take().or_else(|| host.messages.then(reserve).flatten());
         let card = if bus.id(device).is_some_and(e1000e::is_e1000e) {
-            intel(bus, device, host.messages)
+            intel(bus, device, reserved.is_some())
         } else {
-            virtio_behind(bus, device, host.messages)
+            virtio_behind(bus, device, reserved.is_some())
         };
         Some(card.and_then(|(card, message)| {
-            let (interrupt, way) = match message {
-                Some(entry) => {
-                    let sender = Box::leak(Box::new(Place(entry)));
-                    (add_sender(sender).map_err(CardError::Refused)?, "msi-x")
+            let (interrupt, way) = match (message, reserved) {
+                (Some(entry), Some((mailbox, interrupt))) => {
+                    mailbox.open(entry);
+                    (interrupt, "msi-x")
                 }
-                None => (pin.ok_or(CardError::Deaf)?, "intx"),
+                (_, unused) => {
+                    *spare = unused;
+                    (pin.ok_or(CardError::Deaf)?, "intx")
+                }
             };
             Ok(Found { card, interrupt, way })
         }))
+    }
+}
+
+/// A message for a card; none if the controller takes no more.
+fn reserve() -> Option<Reserved> {
+    let mailbox: &'static Mailbox = Box::leak(Box::default());
+    match add_sender(mailbox) {
+        Ok(interrupt) => Some((mailbox, interrupt)),
+        Err(error) => {
+            defmt::warn!(
+                "cards interrupt by their pins, as the controller takes no more messages: {=str}",
+                error.words()
+            );
+            None
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use tests::{count_lines, expect_clean, expect_report};
 use xtask::node::Exit;
 use xtask::progress::Voice;
 use xtask::run::Ending;
-use xtask::{Arch, Run, setup};
+use xtask::{Arch, Board, Run, setup};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -32,8 +32,8 @@ fn dumped(folder: &Path, harts: u8, options: &str) -> Vec<u8> {
 }
 
 /// That tree with some of its bytes replaced, in a file.
-fn tree(folder: &Path, harts: u8, old: &[u8], new: &[u8]) -> PathBuf {
-    let mut tree = dumped(folder, harts, "");
+fn tree(folder: &Path, harts: u8, options: &str, old: &[u8], new: &[u8]) -> PathBuf {
+    let mut tree = dumped(folder, harts, options);
     // Without the room behind it, or two of it would be as long as where the image lies.
     let field = |number: usize| u32::from_be_bytes(tree[4 * number..][..4].try_into().unwrap());
     let end = field(3) + field(8);
@@ -96,7 +96,7 @@ fn n11_without_semihosting_the_firmware_ends_the_node() {
 #[test]
 fn n10_a_node_that_is_told_of_no_console_says_why_to_whoever_listens() {
     let folder = tempfile::tempdir().unwrap();
-    let tree = tree(folder.path(), 1, b"arm,pl011\0", b"arm,pl0xx\0");
+    let tree = tree(folder.path(), 1, "", b"arm,pl011\0", b"arm,pl0xx\0");
     let options = ["-dtb", tree.to_str().unwrap()];
     let outcome = alone("hello", 1, &options).adapter(false).run().unwrap();
     assert_eq!(outcome.nodes[0].exit, Some(Exit::Code(69)), "{}", outcome.explain());
@@ -135,7 +135,7 @@ fn n10_memory_that_cannot_be_mapped_is_reported_on_the_console() {
     // The interrupt controller where the console is.
     let gic = [[0, 0, 0, 0, 8, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0]].concat();
     let clash = [[0, 0, 0, 0, 9, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0]].concat();
-    let tree = tree(folder.path(), 1, &gic, &clash);
+    let tree = tree(folder.path(), 1, "", &gic, &clash);
     let outcome = alone("hello", 1, &["-dtb", tree.to_str().unwrap()]).adapter(false).run().unwrap();
     expect_report(&outcome, 0, 69, &["cannot be mapped"]);
 }
@@ -145,4 +145,22 @@ fn r5_a_core_without_a_performance_monitor_runs_what_would_count() {
     let run = Run::new("accumulate").arch(Arch::Aarch64).torus("2").harts(1).timeout(DEADLINE);
     let outcome = run.qemu_option("-cpu").qemu_option("cortex-a72,pmu=off").run().unwrap();
     outcome.expect_success();
+}
+
+#[test]
+fn b5_cards_whose_messages_the_controller_does_not_take_interrupt_by_their_pins() {
+    let folder = tempfile::tempdir().unwrap();
+    // The frame that raises a GICv2's interrupts where the real-time clock is, which has 0 for their number.
+    let region = |base: u32| [0, base, 0, 0x1000].map(u32::to_be_bytes).concat();
+    let tree = tree(folder.path(), 2, ",gic-version=2", &region(0x802_0000), &region(0x901_0000));
+    for board in [Board::VirtPci, Board::VirtE1000e] {
+        let run = Run::new("wake").board(board).arch(Arch::Aarch64).torus("2").harts(2).timeout(2 * DEADLINE);
+        let options = ["-machine", "gic-version=2", "-dtb", tree.to_str().unwrap()];
+        let outcome = options.iter().fold(run, |run, option| run.qemu_option(*option)).run().unwrap();
+        expect_clean(&outcome);
+        for node in &outcome.nodes {
+            let up = node.statuses.iter().find(|status| status.word == "up").expect("an up status");
+            assert_eq!(up.get("interrupts"), Some("intx"), "{}", outcome.explain());
+        }
+    }
 }
