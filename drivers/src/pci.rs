@@ -298,6 +298,17 @@ impl<S: Space> PciBus<S> {
         Some(entry(0))
     }
 
+    /// Has a device that was to [send messages](Self::send_messages) interrupt by its pin again.
+    pub fn send_none(&mut self, device: u8) {
+        let table = self.capabilities(device, MESSAGES).next();
+        if let Some(at) = table {
+            let control = self.word(device, at);
+            self.space.write(device, at, control & !SENDS);
+        }
+        let command = self.space.read(device, offset::COMMAND) & 0xffff;
+        self.space.write(device, offset::COMMAND, command & !NO_PIN);
+    }
+
     /// Finds addresses for what is behind a BAR, and how many BARs that takes. `None` if there are none.
     fn place(&mut self, device: u8, bar: usize) -> Option<(Option<Registers>, usize)> {
         let at = offset::BARS + 4 * bar as u8;

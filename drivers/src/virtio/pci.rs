@@ -189,13 +189,30 @@ fn find<S: Space>(
     })
 }
 
+/// Whether a device has the message for its queue `index`, which is chosen from then on.
+fn gives_message(common: VolatilePtr<'_, Common>, index: u16) -> bool {
+    common.queue_sel().write(index);
+    common.queue_msix_vector().write(VECTOR);
+    common.queue_msix_vector().read() == VECTOR
+}
+
 impl PciTransport {
-    /// The virtio device `device` of `bus`, given addresses. If it is to interrupt by messages, and can, it does, by one whose place
-    /// is [`message`](Self::message).
+    /// The virtio device `device` of `bus`, given addresses. If it is to interrupt by messages, and can for all of its queues, it
+    /// does, by one whose place is [`message`](Self::message).
     ///
     /// # Errors
     /// [`VirtioError::Pci`], and [`VirtioError::NoPart`] if its capabilities do not name all parts of its registers.
     pub fn new<S: Space>(bus: &mut PciBus<S>, device: u8, by_message: bool) -> Result<Self, VirtioError> {
+        Self::with(bus, device, by_message, gives_message)
+    }
+
+    /// The same, if `gives` says whether the device has a message for a queue.
+    fn with<S: Space>(
+        bus: &mut PciBus<S>,
+        device: u8,
+        by_message: bool,
+        gives: fn(VolatilePtr<'_, Common>, u16) -> bool,
+    ) -> Result<Self, VirtioError> {
         let kind = match bus.id(device) {
             Some((VENDOR, TRANSITIONAL_NETWORK)) => 1,
             Some((VENDOR, kind)) => u32::from(kind.saturating_sub(MODERN)),
@@ -215,17 +232,25 @@ impl PciTransport {
             was_up: AtomicBool::new(true),
         };
         let news = Box::leak(Box::new(news));
-        let message = by_message.then(|| bus.send_messages(device, &bars)).flatten();
+        let pending = pending.base;
+        let interrupt = |by_message| PciInterrupt { pending, common, news, by_message };
+        // SAFETY: the bus gave the device these addresses and nobody else; they hold as many registers, aligned as the first
+        // of them has to be, and stay.
+        let mut common = unsafe { VolatileRef::new(common) };
+        let mut message = by_message.then(|| bus.send_messages(device, &bars)).flatten();
+        // Asked now, as later there is no way back to the pin. What it says to that is forgotten when it is reset.
+        if message.is_some() && !(0..QUEUES as u16).all(|queue| gives(common.as_mut_ptr(), queue)) {
+            bus.send_none(device);
+            message = None;
+        }
         Ok(Self {
             kind,
-            // SAFETY: the bus gave the device these addresses and nobody else; they hold as many registers, aligned as the
-            // first of them has to be, and stay.
-            common: unsafe { VolatileRef::new(common) },
+            common,
             config,
             notify,
             stride,
             doorbells: [None; QUEUES],
-            interrupt: PciInterrupt { pending: pending.base, common, news, by_message: message.is_some() },
+            interrupt: interrupt(message.is_some()),
             message,
         })
     }
@@ -285,11 +310,8 @@ impl Transport for PciTransport {
     fn queue_max(&mut self, index: u16) -> u32 {
         let common = self.common.as_mut_ptr();
         common.queue_sel().write(index);
-        if self.message.is_some() {
-            common.queue_msix_vector().write(VECTOR);
-            if common.queue_msix_vector().read() != VECTOR {
-                return 0;
-            }
+        if self.message.is_some() && !gives_message(common, index) {
+            return 0;
         }
         let free = common.queue_enable().read() == 0;
         let max = u32::from(common.queue_size().read());

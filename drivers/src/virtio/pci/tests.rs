@@ -180,3 +180,27 @@ fn b5_a_device_over_pci_that_may_sends_one_message_for_its_queues_and_its_change
     assert!(PciTransport::new(&mut others, 0, true).unwrap().message().is_none());
     assert!(PciTransport::new(&mut others, 1, false).unwrap().message().is_none());
 }
+
+#[test]
+fn b5_a_device_over_pci_that_has_no_message_for_a_queue_keeps_its_pin_for_both() {
+    let open = |gives: fn(VolatilePtr<'_, Common>, u16) -> bool| {
+        let mut device = with_messages(0x3800);
+        device.mask[1] = 0x407;
+        let mut bus = bus(std::vec![device], 1 << 16);
+        let mut transport = PciTransport::with(&mut bus, 0, true, gives).unwrap();
+        let common = transport.common.as_mut_ptr();
+        // As after a reset, with a queue of 256 entries.
+        common.queue_msix_vector().write(u16::MAX);
+        common.queue_size().write(256);
+        let queues = [0, 1].map(|queue| transport.queue_max(queue));
+        let vector = transport.common.as_ptr().queue_msix_vector().read();
+        let is_told = transport.interrupt.by_message;
+        let sends = bus.word(0, 0xa0) >> 31;
+        let no_pin = bus.word(0, 4) >> 10 & 1;
+        (transport.message().is_some(), is_told, sends, no_pin, vector, queues)
+    };
+    assert_eq!(open(gives_message), (true, true, 1, 1, VECTOR, [256; 2]));
+    let by_pin = (false, false, 0, 0, u16::MAX, [256; 2]);
+    assert_eq!(open(|common, queue| queue != 0 && gives_message(common, queue)), by_pin);
+    assert_eq!(open(|common, queue| queue != 1 && gives_message(common, queue)), by_pin);
+}
