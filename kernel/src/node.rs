@@ -107,7 +107,7 @@ fn run(machine: Result<Machine, TreeError>, level: usize) -> ! {
     }
     let places = places(machine, personality);
     let answers = question::start(machine);
-    let tasks = make_tasks(personality, &division, unit, rest, places, answers, cards.way);
+    let tasks = make_tasks(personality, &division, unit, rest, places, answers, &cards);
     let job = Job { tasks, agent: division.agent, unit, nodes: personality.shape.nodes() };
     board::unmask();
     match arch::hart() {
@@ -205,24 +205,33 @@ fn run_secondary(hart: usize) -> ! {
 /// The machine's network cards: the first is on the torus, the second on the tree.
 struct Cards {
     found: board::Cards,
-    /// How the last of them interrupts.
-    way: &'static str,
+    /// How each that is used interrupts.
+    ways: heapless::Vec<&'static str, { board::ADAPTERS }>,
+}
+
+impl fmt::Display for Cards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((first, others)) = self.ways.split_first() else { return f.write_str("none") };
+        f.write_str(first)?;
+        others.iter().try_for_each(|way| write!(f, ",{way}"))
+    }
 }
 
 impl Cards {
     fn new(machine: &'static Machine) -> Self {
-        Self { found: board::Cards::new(machine), way: "none" }
+        Self { found: board::Cards::new(machine), ways: heapless::Vec::new() }
     }
 
     /// The next card as what `make` makes of it; nobody is interrupted by it yet.
     fn next<A>(&mut self, make: impl FnOnce(Card) -> Result<A, SmallMtu>) -> Option<A> {
         let Found { card, interrupt: line, way } = self.found.next()?.unwrap_or_else(|error| unusable(error));
-        self.way = way;
         let interrupt = card.interrupt();
         // Before the card starts: some controllers forget a level that was there when they heard of it.
         if let Err(error) = board::add_adapter_interrupt(line) {
             report::refused(Exit::Machine, format_args!("the network card's interrupt: {error}"));
         }
+        // There is room for as many as have interrupts.
+        let _ = self.ways.push(way);
         let adapter = make(card).unwrap_or_else(|error| unusable(error));
         links::add(interrupt);
         defmt::debug!("network card with interrupt {=u32}, by {=str}", line.number, way);
@@ -333,7 +342,7 @@ fn make_tasks(
     memory: heapless::Vec<Memory, HARTS>,
     places: &'static [HartPlace],
     answers: bool,
-    way: &str,
+    cards: &Cards,
 ) -> &'static [Task] {
     let share = memory.first().map_or(0, |pieces| pieces.iter().map(|piece| piece.len()).sum::<usize>());
     let tasks: Vec<Task> = memory
@@ -369,7 +378,7 @@ fn make_tasks(
     );
     let answers = u8::from(answers);
     console::status(format_args!(
-        "up harts={harts} tasks={count} memory={share} answers={answers} interrupts={way}"
+        "up harts={harts} tasks={count} memory={share} answers={answers} interrupts={cards}"
     ));
     tasks
 }

@@ -164,7 +164,7 @@ fn b7_harts_with_files_of_interrupts_conform() {
     conforms(Board::VirtAia, Arch::Riscv64);
 }
 
-/// How the torus' card of each node interrupts, as its `up` status says.
+/// How the cards of each node interrupt, as its `up` status says: that of the torus, then that of the tree.
 fn expect_interrupts_by(outcome: &Outcome, way: &str) {
     for node in &outcome.nodes {
         let up = node.statuses.iter().find(|status| status.word == "up").expect("an up status");
@@ -258,7 +258,9 @@ fn bad_wire(board: Board) {
         let run = |job: &str| Run::new(job).board(board).arch(arch).torus("2x2").timeout(2 * DEADLINE);
         // Each node sleeps until its card, or another hart, interrupts it.
         expect_clean(&run("wake").harts(2).run().unwrap());
-        expect_clean(&run("tree").run().unwrap());
+        let tree = run("tree").run().unwrap();
+        expect_clean(&tree);
+        expect_interrupts_by(&tree, "intx,intx");
         run("npb-is").faults("drop=1%,reorder=5%,seed=4").run().unwrap().expect_success();
     }
 }
