@@ -160,7 +160,7 @@ fn b5_cards_whose_messages_the_controller_does_not_take_interrupt_by_their_pins(
         expect_clean(&outcome);
         for node in &outcome.nodes {
             let up = node.statuses.iter().find(|status| status.word == "up").expect("an up status");
-            assert_eq!(up.get("interrupts"), Some("intx"), "{}", outcome.explain());
+            assert_eq!(up.get("interrupts"), Some("intx,intx"), "{}", outcome.explain());
         }
     }
 }
