@@ -10,13 +10,9 @@ use crate::requests::{RequestKind, Requests};
 use crate::settings::{Settings, Wait};
 use crate::shape::{Plan, Shape};
 use base::Lane;
-use pami::device::Port;
 use pami::{Active, Client, Context, Endpoint, Node, Region, RegionHandle, SendError, Shared};
 use rings::first_fit::FirstFit;
 use spin::{Mutex, Once};
-
-/// Longest wait of a thread before it looks after contexts that nobody has.
-const OTHERS_NS: u64 = 1_000_000;
 
 /// The library at one task, as it acts on one context: a small handle, which may be copied.
 pub struct Library<N: Node> {
@@ -51,11 +47,6 @@ pub(crate) struct Inner<N: Node> {
     pub(crate) memory: &'static Once<Shared>,
     /// By task.
     pub(crate) handles: Once<&'static [RegionHandle]>,
-}
-
-/// Advances a context if nobody has it. Returns how much happened.
-pub(crate) fn advance<P: Port>(lane: &'static Lane<P>) -> usize {
-    lane.try_enter().and_then(|mut guard| guard.as_mut().map(|context| context.advance())).unwrap_or(0)
 }
 
 impl<N: Node> Library<N> {
@@ -127,7 +118,7 @@ impl<N: Node> Library<N> {
 
     /// Advances all contexts that no other thread has. Returns how much happened.
     pub fn progress(&self) -> usize {
-        self.inner.lanes.iter().map(advance).sum()
+        self.inner.lanes.iter().map(Lane::advance).sum()
     }
 
     pub(crate) fn lane(&self) -> Result<&'static Lane<N::Port>, Error> {
@@ -196,21 +187,10 @@ impl<N: Node> Library<N> {
     pub(crate) fn advance_for(
         &self,
         timeout_ns: u64,
-        mut until: impl FnMut(&mut Active<N::Port>) -> bool,
+        until: impl FnMut(&mut Active<N::Port>) -> bool,
     ) -> Result<bool, Error> {
-        let (lane, rest) = (self.lane()?, || self.inner.node.rest());
-        let others = if self.inner.lanes.len() > 1 { OTHERS_NS } else { u64::MAX };
-        let mut left = timeout_ns;
-        loop {
-            if lane.wait_for(rest, left.min(others), &mut until).ok_or(Error::Finalized)? {
-                return Ok(true);
-            }
-            left = left.saturating_sub(others);
-            if left == 0 {
-                return Ok(false);
-            }
-            self.progress();
-        }
+        let (at, rest) = (usize::from(self.context), || self.inner.node.rest());
+        base::wait_for(self.inner.lanes, at, rest, timeout_ns, until).ok_or(Error::Finalized)
     }
 
     /// As [`advance_for`](Self::advance_for), for as long as it takes.

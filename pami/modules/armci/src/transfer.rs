@@ -2,7 +2,7 @@
 
 use crate::address::{GlobalAddress, Local};
 use crate::error::Error;
-use crate::library::{Library, advance};
+use crate::library::Library;
 use crate::protocols::Ends;
 use crate::requests::RequestKind;
 use crate::shape::Shape;
@@ -166,7 +166,7 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// [`Error::Finalized`]
     pub fn test(&self, handle: &Handle) -> Result<bool, Error> {
-        advance(Self { context: handle.context, ..*self }.lane()?);
+        Self { context: handle.context, ..*self }.lane()?.advance();
         Ok(self.inner.requests.is_done(handle.slot))
     }
 

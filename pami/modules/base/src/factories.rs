@@ -129,10 +129,20 @@ impl Collectives {
     /// # Errors
     /// See [`Client::register`].
     pub fn register<N: Node>(client: &mut Client<N>, protocol: &Protocol) -> Result<Self, FactoryError> {
+        Self::by(|function| client.register(protocol, function))
+    }
+
+    /// Registers them by `register`, which may have memory of its own for them.
+    ///
+    /// # Errors
+    /// Of `register`.
+    pub fn by<E>(
+        mut register: impl FnMut(CollectFunction) -> Result<Factory<CollectFunction>, E>,
+    ) -> Result<Self, E> {
         let mut all = Vec::new();
         for what in Collective::ALL {
             // There is room for all.
-            let _ = all.push(client.register(protocol, CollectFunction { what, algorithm: None })?);
+            let _ = all.push(register(CollectFunction { what, algorithm: None })?);
         }
         Ok(Self(all))
     }

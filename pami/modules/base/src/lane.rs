@@ -17,6 +17,9 @@ const CLOSE_NS: u64 = 1_000_000;
 /// How many of these there are once a node is dead: for a second more than a context may wait for questions of the living.
 const CLOSE_LOOKS: u64 = (QUESTIONS_NS + 1_000_000_000) / CLOSE_NS;
 
+/// Longest wait of a thread before it looks after contexts that nobody has.
+const OTHERS_NS: u64 = 1_000_000;
+
 /// Whoever holds it has the lane's context, while there is one.
 pub type Guard<P> = MutexGuard<'static, Option<Context<P>>>;
 
@@ -119,6 +122,11 @@ impl<P: Port> Lane<P> {
         if self.is_wanted() { None } else { self.context.try_lock() }
     }
 
+    /// Advances the context, if nobody has or wants it. Returns how much happened.
+    pub fn advance(&'static self) -> usize {
+        self.try_enter().and_then(|mut guard| guard.as_mut().map(|context| context.advance())).unwrap_or(0)
+    }
+
     /// Calls `act` with the context, if there is one, when it is this thread's turn.
     pub fn with<T>(&'static self, rest: impl Fn(), act: impl FnOnce(&mut Context<P>) -> T) -> Option<T> {
         self.enter(rest).as_mut().map(act)
@@ -154,5 +162,30 @@ impl<P: Port> Lane<P> {
                 rest();
             }
         }
+    }
+}
+
+/// Advances the context of lane `at` until `until` holds, for `timeout_ns` at most; and now and then those of other lanes
+/// that nobody has, so that nobody waits for a context whose thread is elsewhere. Returns whether it held, if there is a
+/// context; `rest` is called while others have it.
+pub fn wait_for<P: Port>(
+    lanes: &'static [Lane<P>],
+    at: usize,
+    rest: impl Fn(),
+    timeout_ns: u64,
+    mut until: impl FnMut(&mut Active<P>) -> bool,
+) -> Option<bool> {
+    let lane = lanes.get(at)?;
+    let others = if lanes.len() > 1 { OTHERS_NS } else { u64::MAX };
+    let mut left = timeout_ns;
+    loop {
+        if lane.wait_for(&rest, left.min(others), &mut until)? {
+            return Some(true);
+        }
+        left = left.saturating_sub(others);
+        if left == 0 {
+            return Some(false);
+        }
+        lanes.iter().for_each(|lane| _ = lane.advance());
     }
 }

@@ -1,9 +1,11 @@
-//! What messaging libraries over PAMI have in common, [`mpi`] and [`armci`] so far: each item has both for users.
+//! What messaging libraries over PAMI have in common, [`mpi`], [`armci`] and [`shmem`] so far: each item has two of them or
+//! more for users.
 //!
 //! The module's `README.md` says what is where, and what stays with each library.
 //!
 //! [`mpi`]: ../mpi/index.html
 //! [`armci`]: ../armci/index.html
+//! [`shmem`]: ../shmem/index.html
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -15,5 +17,5 @@ pub mod memory;
 
 pub use completions::Completions;
 pub use factories::{Collectives, OneSided, deregister};
-pub use lane::{Guard, Lane, POOLS};
+pub use lane::{Guard, Lane, POOLS, wait_for};
 pub use memory::{OutOfMemory, fill, place, shared};

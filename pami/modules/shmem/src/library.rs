@@ -9,9 +9,6 @@ use pami::{Active, Client, Context, Endpoint, Node, ObjectMemory, Region, Region
 use rings::first_fit::FirstFit;
 use spin::{Mutex, Once};
 
-/// Longest wait of a thread before it looks after contexts that nobody has.
-const OTHERS_NS: u64 = 1_000_000;
-
 /// The settings of one instance, the same at all PEs but for `polls`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -123,10 +120,7 @@ impl<N: Node> Shmem<N> {
 
     /// Advances all contexts that no other thread has. Returns how much happened.
     pub fn progress(&self) -> usize {
-        let advance = |lane: &'static Lane<N::Port>| {
-            lane.try_enter().and_then(|mut guard| guard.as_mut().map(|context| context.advance()))
-        };
-        self.inner.lanes.iter().filter_map(advance).sum()
+        self.inner.lanes.iter().map(Lane::advance).sum()
     }
 
     /// Has what this context puts to a PE from here on come behind what it put there before, signals and atomics included.
@@ -183,21 +177,10 @@ impl<N: Node> Shmem<N> {
     pub(crate) fn advance_for(
         &self,
         timeout_ns: u64,
-        mut until: impl FnMut(&mut Active<N::Port>) -> bool,
+        until: impl FnMut(&mut Active<N::Port>) -> bool,
     ) -> Result<bool> {
-        let (lane, rest) = (self.lane()?, || self.inner.node.rest());
-        let others = if self.inner.lanes.len() > 1 { OTHERS_NS } else { u64::MAX };
-        let mut left = timeout_ns;
-        loop {
-            if lane.wait_for(rest, left.min(others), &mut until).ok_or(Error::Finalized)? {
-                return Ok(true);
-            }
-            left = left.saturating_sub(others);
-            if left == 0 {
-                return Ok(false);
-            }
-            self.progress();
-        }
+        let (at, rest) = (usize::from(self.context), || self.inner.node.rest());
+        base::wait_for(self.inner.lanes, at, rest, timeout_ns, until).ok_or(Error::Finalized)
     }
 
     /// As [`advance_for`](Self::advance_for), for as long as it takes.

@@ -2,11 +2,9 @@
 //! functions (SPEC M-1, M-2), registered in its own memory (SPEC M-3).
 
 use crate::error::Result;
-use base::{OutOfMemory, deregister, fill, place};
-use heapless::Vec;
-use pami::collective::Collective;
+use base::{Collectives, OutOfMemory, deregister, fill, place};
 use pami::device::Port;
-use pami::factory::{CollectFunction, Function, GetFunction, PutFunction, RmwFunction};
+use pami::factory::{Function, GetFunction, PutFunction, RmwFunction};
 use pami::{
     Client, Factory, FactoryMemory, Node, ObjectMemory, OperationError, Protocol, Shared, Update, Width,
 };
@@ -17,8 +15,7 @@ pub(crate) struct Factories {
     pub(crate) put: Factory<PutFunction>,
     pub(crate) get: Factory<GetFunction>,
     pub(crate) rmw: Factory<RmwFunction>,
-    /// In the order of the collectives' numbers.
-    pub(crate) collectives: Vec<Factory<CollectFunction>, { Collective::ALL.len() }>,
+    pub(crate) collectives: Collectives,
 }
 
 impl Factories {
@@ -27,17 +24,11 @@ impl Factories {
         client: &mut Client<N>,
         [transfer, team]: &[Protocol; 2],
     ) -> Result<Self> {
-        let mut collectives = Vec::new();
-        for what in Collective::ALL {
-            let function = CollectFunction { what, algorithm: None };
-            // There is room for all.
-            let _ = collectives.push(register(node, client, team, function)?);
-        }
         Ok(Self {
             put: register(node, client, transfer, PutFunction::default())?,
             get: register(node, client, transfer, GetFunction::default())?,
             rmw: register(node, client, transfer, RmwFunction::default())?,
-            collectives,
+            collectives: Collectives::by(|function| register(node, client, team, function))?,
         })
     }
 
@@ -46,7 +37,7 @@ impl Factories {
         deregister(client, put)?;
         deregister(client, get)?;
         deregister(client, rmw)?;
-        collectives.into_iter().try_for_each(|factory| Ok(deregister(client, factory)?))
+        Ok(collectives.end(client)?)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::operations::{Keeper, Operation};
 use pami::collective::{Blocks, Collective};
 use pami::geometry::Members;
 use pami::operator::{Element, Operator, Reducer};
-use pami::{Collect, CollectError, GeometryError, GeometryId, NewGeometry, Node, Shared, WORLD};
+use pami::{Collect, GeometryError, GeometryId, NewGeometry, Node, Shared, WORLD};
 use zerocopy::IntoBytes;
 
 /// Some PEs, at equal distances, as one of them sees it; members are numbered from 0.
@@ -185,8 +185,7 @@ impl<N: Node> Shmem<N> {
                 ..Collect::new(team.id, what, self.inner.completions.done(start.cookie))
             };
             fill_in(&mut collect);
-            let factory = start.factories.collectives.get(what as usize);
-            Ok(factory.ok_or(CollectError::UnknownGeometry(team.id))?.execute(active, collect)?)
+            Ok(start.factories.collectives.collect(active, collect)?)
         })?;
         first.end(at, Keeper::Team).map(drop)
     }
