@@ -2,6 +2,7 @@
 //! Tests are named after the claim and the SPEC id that they show.
 
 pub mod capture;
+pub mod tree;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -4,10 +4,12 @@
 //! `riscv64-sifive_u` are QEMU 7.2's (`dumpdtb`), packed by `dtc`; of two APLICs `riscv64-virt-aia` has kept one. So are the
 //! two `-gaps`, in which some harts are disabled. `aarch64-zcu102` is ours, as its `.dts`.
 
+mod edited;
 mod limits;
 mod serial;
 
 use super::*;
+use edited::{cells, patched, with_copy, with_property};
 use proptest::prelude::*;
 
 const VIRT: &[u8] = include_bytes!("cpu_map/trees/aarch64-1x1x4x2.dtb");
@@ -30,65 +32,6 @@ fn read(tree: &'static [u8], image: usize, booted: u64) -> Machine {
 
 fn region(start: usize, bytes: usize) -> Region {
     Region { start, bytes }
-}
-
-/// The tree with some bytes in place of others, which it has once or more.
-fn patched(tree: &[u8], old: &[u8], new: &[u8]) -> &'static [u8] {
-    assert_eq!(old.len(), new.len());
-    let mut patched = tree.to_vec();
-    let places: Vec<usize> = (0..tree.len() - old.len()).filter(|&at| tree[at..].starts_with(old)).collect();
-    assert!(!places.is_empty(), "the tree has no {old:?}");
-    places.iter().for_each(|&at| patched[at..at + old.len()].copy_from_slice(new));
-    patched.leak()
-}
-
-/// The tree with one more property of the first node of this name.
-fn with_property(tree: &[u8], node: &str, name: &str, value: &[u8]) -> &'static [u8] {
-    let head = |at: usize| u32::from_be_bytes(tree[at..at + 4].try_into().unwrap()) as usize;
-    let (nodes, strings, string_bytes) = (head(8), head(12), head(32));
-    let begin = [&cells([1])[..], node.as_bytes(), b"\0"].concat();
-    let at = (nodes..strings).step_by(4).find(|&at| tree[at..].starts_with(&begin)).expect("a node");
-    let at = at + begin.len().next_multiple_of(4);
-    let mut property = [&cells([3, value.len() as u32, string_bytes as u32])[..], value].concat();
-    property.resize(property.len().next_multiple_of(4), 0);
-    let end = strings + string_bytes;
-    let mut told = [&tree[..at], &property, &tree[at..end], name.as_bytes(), b"\0"].concat();
-    let sizes = [(4, told.len()), (12, strings + property.len()), (32, string_bytes + name.len() + 1)];
-    for (at, size) in sizes.into_iter().chain([(36, head(36) + property.len())]) {
-        told[at..at + 4].copy_from_slice(&(size as u32).to_be_bytes());
-    }
-    told.leak()
-}
-
-/// The tree with a copy of the first node of this name in front of it, under a name as long, of which these properties are others.
-fn with_copy(tree: &[u8], node: &str, name: &str, told: &[(&str, Vec<u8>)]) -> &'static [u8] {
-    let word = |at: usize| u32::from_be_bytes(tree[at..at + 4].try_into().unwrap()) as usize;
-    let (nodes, strings) = (word(8), word(12));
-    let begin = [&cells([1])[..], node.as_bytes(), b"\0"].concat();
-    let start = (nodes..strings).step_by(4).find(|&at| tree[at..].starts_with(&begin)).expect("a node");
-    let mut copy = tree[start..].to_vec();
-    copy[4..4 + node.len()].copy_from_slice(name.as_bytes());
-    let mut at = start + begin.len().next_multiple_of(4);
-    while word(at) == 3 {
-        let (bytes, string) = (word(at + 4), strings + word(at + 8));
-        for (_, value) in
-            told.iter().filter(|(name, _)| tree[string..].starts_with(format!("{name}\0").as_bytes()))
-        {
-            copy[at + 12 - start..][..bytes].copy_from_slice(value);
-        }
-        at += 12 + bytes.next_multiple_of(4);
-    }
-    assert_eq!(word(at), 2, "it has nodes within");
-    let bytes = at + 4 - start;
-    let mut told = [&tree[..start], &copy[..bytes], &tree[start..]].concat();
-    for field in [4, 12, 36] {
-        told[field..field + 4].copy_from_slice(&((word(field) + bytes) as u32).to_be_bytes());
-    }
-    told.leak()
-}
-
-fn cells<const N: usize>(cells: [u32; N]) -> Vec<u8> {
-    cells.iter().flat_map(|cell| cell.to_be_bytes()).collect()
 }
 
 type Vec<T> = std::vec::Vec<T>;

@@ -106,7 +106,7 @@ fn alone_on(board: Board, harts: u8) {
     for job in ["harts", "segments", "mpi-suite"] {
         let outcome = run(job).run().unwrap();
         expect_clean(&outcome);
-        let up = outcome.nodes[0].statuses.iter().find(|status| status.word == "up").expect("an up status");
+        let up = outcome.nodes[0].up().expect("an up status");
         // It can be asked for by its line.
         assert_eq!(
             (up.number("harts"), up.number("answers")),
@@ -168,7 +168,7 @@ fn b7_harts_with_files_of_interrupts_conform() {
 fn expect_interrupts_by(outcome: &Outcome, way: &str) {
     let both = format!("{way},{way}");
     for node in &outcome.nodes {
-        let up = node.statuses.iter().find(|status| status.word == "up").expect("an up status");
+        let up = node.up().expect("an up status");
         assert_eq!(up.get("interrupts"), Some(both.as_str()), "{}", outcome.explain());
     }
 }
@@ -188,7 +188,7 @@ fn b1_the_same_image_drives_the_aplic_that_the_tree_names() {
             expect_clean(&outcome);
             expect_interrupts_by(&outcome, way);
             for node in &outcome.nodes {
-                let up = node.statuses.iter().find(|status| status.word == "up").expect("an up status");
+                let up = node.up().expect("an up status");
                 assert_eq!(up.number("answers"), Some(1), "{}", outcome.explain());
             }
         }
@@ -290,7 +290,7 @@ on_both_architectures! {
             let run = run.qemu_option("-dtb").qemu_option(trees.join(file).display().to_string());
             let outcome = run.run().unwrap();
             expect_clean(&outcome);
-            let up = outcome.nodes[0].statuses.iter().find(|status| status.word == "up").expect("an up status");
+            let up = outcome.nodes[0].up().expect("an up status");
             let told = ["harts", "tasks", "answers"].map(|key| up.number::<u8>(key));
             assert_eq!(told, [Some(ours), Some(ours), Some(1)], "{}", outcome.explain());
         }
@@ -328,7 +328,7 @@ fn b1_the_same_image_drives_the_gic_that_the_tree_names() {
         let outcome = run.qemu_option("-machine").qemu_option("gic-version=2").run().unwrap();
         expect_clean(&outcome);
         for node in &outcome.nodes {
-            let up = node.statuses.iter().find(|status| status.word == "up").expect("an up status");
+            let up = node.up().expect("an up status");
             assert_eq!(up.number("answers"), Some(1), "{}", outcome.explain());
         }
     }
@@ -346,7 +346,7 @@ fn b1_the_same_image_drives_the_gic_that_the_tree_names() {
 /// Bytes of a task's memory, and the pieces that the memory of each task is in.
 fn memory(outcome: &Outcome) -> (u64, Vec<String>) {
     let node = &outcome.nodes[0];
-    let up = node.statuses.iter().find(|status| status.word == "up").expect("an up status");
+    let up = node.up().expect("an up status");
     let pieces = node.lines.iter().filter(|line| line.text.starts_with("the memory of its task"));
     (up.number("memory").expect("bytes"), pieces.map(|line| line.text.clone()).collect())
 }

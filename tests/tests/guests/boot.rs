@@ -14,7 +14,7 @@ on_both_architectures! {
             for hart in 0..harts {
                 assert_eq!(count_lines(&outcome, &format!("runs on its hart {hart};")), 1, "{}", outcome.explain());
             }
-            let up = outcome.nodes[0].statuses.iter().find(|status| status.word == "up").expect("an up status");
+            let up = outcome.nodes[0].up().expect("an up status");
             assert_eq!(up.number("harts"), Some(harts));
         }
     }
@@ -62,7 +62,7 @@ on_both_architectures! {
             let run = Run::new("hello").arch(arch).torus("1").harts(4).mode(mode).timeout(DEADLINE);
             let outcome = run.run().unwrap();
             expect_clean(&outcome);
-            let up = outcome.nodes[0].statuses.iter().find(|status| status.word == "up").expect("an up status");
+            let up = outcome.nodes[0].up().expect("an up status");
             (up.number::<u64>("tasks").unwrap(), up.number::<u64>("memory").unwrap())
         };
         let (smp_tasks, smp_arena) = arena(Mode::Smp);

@@ -2,13 +2,12 @@
 //! (SPEC N-2, N-10, N-11, R-5).
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
+use tests::tree::{dumped, patched};
 use tests::{count_lines, expect_clean, expect_report};
 use xtask::node::Exit;
-use xtask::progress::Voice;
 use xtask::run::Ending;
-use xtask::{Arch, Board, Run, setup};
+use xtask::{Arch, Board, Run};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -18,39 +17,17 @@ fn alone(job: &str, harts: u8, options: &[&str]) -> Run {
     options.iter().fold(run, |run, option| run.qemu_option(*option))
 }
 
-/// The tree of the board that [`alone`] runs on, with more options of its machine.
-fn dumped(folder: &Path, harts: u8, options: &str) -> Vec<u8> {
-    let path = folder.join("board.dtb");
-    let board = format!("virt,gic-version=3{options},dumpdtb={}", path.display());
-    let dumped = Command::new(setup::emulator(Arch::Aarch64, &Voice::quiet()).unwrap())
-        .args(["-machine", &board, "-cpu", "cortex-a72", "-nodefaults", "-display", "none"])
-        .args(["-smp", &harts.to_string(), "-m", "256"])
-        .output()
-        .unwrap();
-    assert!(dumped.status.success(), "{}", String::from_utf8_lossy(&dumped.stderr));
-    std::fs::read(&path).unwrap()
-}
-
-/// That tree with some of its bytes replaced, in a file.
-fn tree(folder: &Path, harts: u8, options: &str, old: &[u8], new: &[u8]) -> PathBuf {
-    let mut tree = dumped(folder, harts, options);
+/// The tree of the board that [`alone`] runs on, with more options of its machine and some of its bytes replaced, in a file.
+fn tree(folder: &Path, harts: u32, options: &str, old: &[u8], new: &[u8]) -> PathBuf {
+    let mut tree = dumped(folder, Arch::Aarch64, harts, options);
     // Without the room behind it, or two of it would be as long as where the image lies.
     let field = |number: usize| u32::from_be_bytes(tree[4 * number..][..4].try_into().unwrap());
     let end = field(3) + field(8);
     tree.truncate(end as usize);
     tree[4..8].copy_from_slice(&end.to_be_bytes());
     let path = folder.join("board.dtb");
-    std::fs::write(&path, replaced(&tree, old, new)).unwrap();
+    std::fs::write(&path, patched(&tree, old, new)).unwrap();
     path
-}
-
-/// The tree with some of its bytes, wherever they are in it, replaced.
-fn replaced(tree: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
-    let mut tree = tree.to_vec();
-    let places: Vec<_> = (0..tree.len() - old.len()).filter(|&at| tree[at..].starts_with(old)).collect();
-    assert!(!places.is_empty(), "there is nothing to replace");
-    places.iter().for_each(|&at| tree[at..at + old.len()].copy_from_slice(new));
-    tree
 }
 
 const NO_SEMIHOSTING: [&str; 2] = ["-semihosting-config", "enable=off"];
@@ -59,7 +36,7 @@ const NO_SEMIHOSTING: [&str; 2] = ["-semihosting-config", "enable=off"];
 fn n2_r5_a_node_entered_at_el2_starts_its_harts_by_smc_as_its_tree_says() {
     // With the hypervisor's level to be had the firmware answers to SMCs alone; else to HVCs, as all other tests show.
     let method = |options: &str, word: &[u8]| {
-        let tree = dumped(tempfile::tempdir().unwrap().path(), 3, options);
+        let tree = dumped(tempfile::tempdir().unwrap().path(), Arch::Aarch64, 3, options);
         tree.windows(word.len()).any(|bytes| bytes == word)
     };
     assert!(method(",virtualization=on", b"smc\0") && !method(",virtualization=on", b"hvc\0"));
@@ -112,16 +89,13 @@ fn n10_a_node_that_is_told_of_no_console_says_why_to_whoever_listens() {
 fn n10_a_board_without_a_console_that_the_kernel_drives_is_refused_through_the_firmware() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("board.dtb");
-    let dump = format!("virt,dumpdtb={}", path.display());
-    let dumped = Command::new(setup::emulator(Arch::Riscv64, &Voice::quiet()).unwrap())
-        .args(["-machine", &dump, "-nodefaults", "-display", "none", "-smp", "2", "-m", "256"])
-        .output()
-        .unwrap();
-    assert!(dumped.status.success(), "{}", String::from_utf8_lossy(&dumped.stderr));
     // The line's status in place of its clock: it is off, to who looks there, which this firmware does not.
-    let tree = std::fs::read(&path).unwrap();
-    let tree = replaced(&tree, b"clock-frequency\0", b"status\0\0\0\0\0\0\0\0\0\0");
-    std::fs::write(&path, replaced(&tree, &3_686_400u32.to_be_bytes(), b"off\0")).unwrap();
+    let tree = patched(
+        &dumped(folder.path(), Arch::Riscv64, 2, ""),
+        b"clock-frequency\0",
+        b"status\0\0\0\0\0\0\0\0\0\0",
+    );
+    std::fs::write(&path, patched(tree, &3_686_400u32.to_be_bytes(), b"off\0")).unwrap();
     let run = Run::new("hello").arch(Arch::Riscv64).torus("1").harts(2).adapter(false).timeout(DEADLINE);
     let outcome = run.qemu_option("-dtb").qemu_option(path.to_str().unwrap()).run().unwrap();
     let report = outcome.reports().collect::<Vec<_>>().join(" ");
@@ -159,7 +133,7 @@ fn b5_cards_whose_messages_the_controller_does_not_take_interrupt_by_their_pins(
         let outcome = options.iter().fold(run, |run, option| run.qemu_option(*option)).run().unwrap();
         expect_clean(&outcome);
         for node in &outcome.nodes {
-            let up = node.statuses.iter().find(|status| status.word == "up").expect("an up status");
+            let up = node.up().expect("an up status");
             assert_eq!(up.get("interrupts"), Some("intx,intx"), "{}", outcome.explain());
         }
     }

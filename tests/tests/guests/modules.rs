@@ -6,21 +6,18 @@ use xtask::{Arch, Mode, Run};
 
 const DEADLINE: Duration = Duration::from_secs(240);
 
-/// Eight nodes of two harts do everything that the module can, from every thread to every task.
-fn armci_finds_nothing_wrong(arch: Arch, mode: Mode, faults: Option<&str>) {
-    let outcome = on_eight_nodes("armci", &[], arch, mode, faults);
-    let (tasks, threads) = if mode == Mode::Smp { (8, 2) } else { (16, 1) };
-    let line = format!("by {tasks} tasks of {threads} threads, 0 wrong");
+/// Eight nodes of two harts do everything that the module of this job can, from every thread to every one of what it calls its
+/// tasks.
+#[track_caller]
+fn finds_nothing_wrong((job, tasks): (&str, &str), arch: Arch, mode: Mode, faults: Option<&str>) {
+    let outcome = on_eight_nodes(job, &[], arch, mode, faults);
+    let (count, threads) = if mode == Mode::Smp { (8, 2) } else { (16, 1) };
+    let line = format!("by {count} {tasks} of {threads} threads, 0 wrong");
     assert_eq!(count_lines(&outcome, &line), 1, "{}", outcome.explain());
 }
 
-/// The same of the module in OpenSHMEM's terms.
-fn shmem_finds_nothing_wrong(arch: Arch, mode: Mode, faults: Option<&str>) {
-    let outcome = on_eight_nodes("shmem", &[], arch, mode, faults);
-    let (pes, threads) = if mode == Mode::Smp { (8, 2) } else { (16, 1) };
-    let line = format!("by {pes} PEs of {threads} threads, 0 wrong");
-    assert_eq!(count_lines(&outcome, &line), 1, "{}", outcome.explain());
-}
+const ARMCI: (&str, &str) = ("armci", "tasks");
+const SHMEM: (&str, &str) = ("shmem", "PEs");
 
 /// The conformance run of the MPI module, all chapters of it at every task.
 fn mpi_conforms(arch: Arch, mode: Mode, faults: Option<&str>) {
@@ -45,22 +42,22 @@ on_both_architectures! {
 
     fn p7_armci_moves_and_updates_memory_of_all_tasks(arch) {
         let mode = if arch == Arch::Aarch64 { Mode::Smp } else { Mode::Vn };
-        armci_finds_nothing_wrong(arch, mode, None);
+        finds_nothing_wrong(ARMCI, arch, mode, None);
     }
 
     fn d8_armci_does_so_on_a_wire_that_loses_and_reorders(arch) {
         let mode = if arch == Arch::Aarch64 { Mode::Vn } else { Mode::Smp };
-        armci_finds_nothing_wrong(arch, mode, Some(LOSSY_WIRE));
+        finds_nothing_wrong(ARMCI, arch, mode, Some(LOSSY_WIRE));
     }
 
     fn m3_shmem_does_what_openshmem_says_with_objects_in_its_own_memory(arch) {
         let mode = if arch == Arch::Aarch64 { Mode::Smp } else { Mode::Vn };
-        shmem_finds_nothing_wrong(arch, mode, None);
+        finds_nothing_wrong(SHMEM, arch, mode, None);
     }
 
     fn d8_shmem_does_so_on_a_wire_that_loses_and_reorders(arch) {
         let mode = if arch == Arch::Aarch64 { Mode::Vn } else { Mode::Smp };
-        shmem_finds_nothing_wrong(arch, mode, Some(LOSSY_WIRE));
+        finds_nothing_wrong(SHMEM, arch, mode, Some(LOSSY_WIRE));
     }
 
     fn m4_mpi_and_armci_run_together_in_either_order_with_settings_that_conflict(arch) {

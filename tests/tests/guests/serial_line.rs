@@ -42,7 +42,7 @@ fn expect_whole(outcome: &Outcome, harts: u8) -> (usize, usize) {
 /// The line's interrupt reaches a hart; else harts that are idle look at the line, and all leaves as well.
 #[track_caller]
 fn expect_interrupts(outcome: &Outcome) {
-    let up = outcome.nodes[0].statuses.iter().find(|status| status.word == "up").expect("an up status");
+    let up = outcome.nodes[0].up().expect("an up status");
     assert_eq!(up.number("answers"), Some(1), "{}", outcome.explain());
 }
 

@@ -2,12 +2,12 @@
 //! front of the kernel has the emulator's firmware start the harts, and parks them so; the tree says spin-table of them.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
+use tests::tree::{dumped, with_property};
 use tests::{expect_clean, expect_report};
 use xtask::firmware::{self, ONE_IMAGE, Request};
 use xtask::progress::Voice;
-use xtask::{Arch, Mode, Run, setup};
+use xtask::{Arch, Mode, Run};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Where the shim is; nothing reserves its page but that the harts' words are in it.
@@ -15,7 +15,8 @@ const SHIM: u64 = 0x4f00_0000;
 /// The harts' words lie behind its instructions, by number.
 const WORDS: u64 = SHIM + 0x60;
 
-/// Starts harts 1 to `harts`, which spin at words `apart` bytes, 8 or 0, from one to the next, and goes on at `entry` with no tree: the kernel finds it where this emulator puts it.
+/// Starts harts 1 to `harts`, which spin at words `apart` bytes, 8 or 0, from one to the next, and goes on at `entry` with no
+/// tree: the kernel finds it where this emulator puts it.
 fn shim(harts: u32, apart: u64, entry: u64) -> Vec<u8> {
     let place = if apart == 0 { 0xd503_201f } else { 0x8b00_0c21 };
     let instructions: [u32; 20] = [
@@ -48,43 +49,16 @@ fn shim(harts: u32, apart: u64, entry: u64) -> Vec<u8> {
 
 /// The board's tree, whose harts spin at words from `words` on, `apart` bytes from one to the next.
 fn tree(folder: &Path, harts: u32, words: u64, apart: u64) -> PathBuf {
-    let path = folder.join("board.dtb");
-    let board = format!("virt,gic-version=3,dumpdtb={}", path.display());
-    let dumped = Command::new(setup::emulator(Arch::Aarch64, &Voice::quiet()).unwrap())
-        .args(["-machine", &board, "-cpu", "cortex-a72", "-nodefaults", "-display", "none"])
-        .args(["-smp", &harts.to_string(), "-m", "256"])
-        .output()
-        .unwrap();
-    assert!(dumped.status.success(), "{}", String::from_utf8_lossy(&dumped.stderr));
-    let mut tree = std::fs::read(&path).unwrap();
+    let mut tree = dumped(folder, Arch::Aarch64, harts, "");
     for hart in 0..harts {
         let address = words + u64::from(hart) * apart;
         let node = format!("cpu@{hart}");
-        tree = with_property(&tree, &node, "enable-method", b"spin-table\0");
-        tree = with_property(&tree, &node, "cpu-release-addr", &address.to_be_bytes());
+        let spins = with_property(&tree, &node, "enable-method", b"spin-table\0");
+        tree = with_property(spins, &node, "cpu-release-addr", &address.to_be_bytes()).to_vec();
     }
+    let path = folder.join("board.dtb");
     std::fs::write(&path, tree).unwrap();
     path
-}
-
-/// The tree with one more property of a node, in front of its others.
-fn with_property(tree: &[u8], node: &str, name: &str, value: &[u8]) -> Vec<u8> {
-    let word = |at: usize| u32::from_be_bytes(tree[at..at + 4].try_into().unwrap()) as usize;
-    let cells =
-        |cells: &[usize]| cells.iter().flat_map(|&cell| (cell as u32).to_be_bytes()).collect::<Vec<_>>();
-    let (nodes, strings, string_bytes) = (word(8), word(12), word(32));
-    let begin = [&cells(&[1])[..], node.as_bytes(), b"\0"].concat();
-    let at = (nodes..strings).step_by(4).find(|&at| tree[at..].starts_with(&begin)).expect("the node");
-    let at = at + begin.len().next_multiple_of(4);
-    let mut property = [&cells(&[3, value.len(), string_bytes])[..], value].concat();
-    property.resize(property.len().next_multiple_of(4), 0);
-    let end = strings + string_bytes;
-    let mut told = [&tree[..at], &property, &tree[at..end], name.as_bytes(), b"\0"].concat();
-    let sizes = [(4, told.len()), (12, strings + property.len()), (32, string_bytes + name.len() + 1)];
-    for (at, size) in sizes.into_iter().chain([(36, word(36) + property.len())]) {
-        told[at..at + 4].copy_from_slice(&cells(&[size]));
-    }
-    told
 }
 
 /// One node of `harts` harts that spin, as `tree` says.
@@ -109,7 +83,7 @@ fn b2_n2_harts_that_spin_at_words_of_their_own_or_at_one_are_released() {
         let tree = tree(folder.path(), 4, WORDS, apart);
         let outcome = spinning(folder.path(), job, 4, apart, &tree).run().unwrap();
         expect_clean(&outcome);
-        let up = outcome.nodes[0].statuses.iter().find(|status| status.word == "up").expect("an up status");
+        let up = outcome.nodes[0].up().expect("an up status");
         assert_eq!(["harts", "tasks"].map(|key| up.number::<u8>(key)), [Some(4); 2], "{}", outcome.explain());
     }
 }

@@ -48,6 +48,11 @@ pub struct NodeOutcome {
 }
 
 impl NodeOutcome {
+    /// What it said when its job started.
+    pub fn up(&self) -> Option<&Status> {
+        self.statuses.iter().find(|status| status.word == "up")
+    }
+
     /// Its final status: what its job returned.
     pub fn end(&self) -> Option<&Status> {
         self.statuses.iter().rev().find(|status| status.word == "end")

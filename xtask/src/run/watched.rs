@@ -214,7 +214,7 @@ impl Watched {
 
     /// Whether its job has started.
     pub fn is_up(&self) -> bool {
-        self.outcome.statuses.iter().any(|status| status.word == "up")
+        self.outcome.up().is_some()
     }
 
     /// Whether its job has started, on a kernel that answers the question whether it lives.

@@ -1,6 +1,7 @@
 //! How much of everything a tree may have (SPEC B-3).
 
 use super::at::MOST_REGIONS;
+use super::edited::{beginning, inserted, place};
 use super::*;
 use std::format;
 
@@ -26,23 +27,9 @@ fn b3_all_banks_of_a_node_are_read_and_one_beyond_the_limit_is_refused() {
 
 /// The tree with a node for what is reserved, which has one area in it.
 fn with_area(tree: &[u8], area: &str, regions: &[u8]) -> &'static [u8] {
-    let word = |at: usize| u32::from_be_bytes(tree[at..at + 4].try_into().unwrap());
-    let begin = |name: &str| {
-        let mut bytes = [&cells([1])[..], name.as_bytes(), b"\0"].concat();
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    };
-    let nodes = word(8) as usize;
     // In front of the first node within the root.
-    let first = (nodes + 8..tree.len())
-        .step_by(4)
-        .find(|&at| tree[at..].starts_with(&begin("memory@80000000")))
-        .unwrap();
-    let node = [begin("reserved-memory"), begin(area), cells([2, 2])].concat();
-    let mut told = [&tree[..first], &node, &tree[first..]].concat();
-    for field in [4, 12, 36] {
-        told[field..field + 4].copy_from_slice(&(word(field) + node.len() as u32).to_be_bytes());
-    }
+    let node = [beginning("reserved-memory"), beginning(area), cells([2, 2])].concat();
+    let told = inserted(tree, place(tree, "memory@80000000"), &node);
     let told = with_property(&told, area, "reg", regions);
     let told = with_property(told, "reserved-memory", "ranges", &[]);
     let told = with_property(told, "reserved-memory", "#address-cells", &cells([2]));
