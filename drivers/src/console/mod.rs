@@ -1,5 +1,5 @@
-//! Consoles: PL011, 16550 (Synopsys' too), SiFive's UART and Cadence's (SPEC B-1, D-10). Both directions interrupt where that is asked
-//! for, and can be polled.
+//! Consoles: PL011, 16550 (Synopsys' too), SiFive's UART and Cadence's (SPEC B-1, D-10). Both directions interrupt where
+//! that is asked for, and can be polled.
 
 mod cadence;
 mod ns16550;

@@ -71,25 +71,30 @@ impl Registers {
         let apart = stride / width;
         let all = if synopsys { REGISTERS } else { uart_16550::spec::NUM_REGISTERS };
         let len = apart * all;
-        let access = match width {
-            // SAFETY: the caller's promise; `len` accesses of this width are all registers.
-            1 => Access::Bytes(unsafe {
-                UniqueMmioPointer::new(NonNull::slice_from_raw_parts(base.cast(), len))
-            }),
-            // SAFETY: as above; the base is aligned.
-            2 => Access::Halves(unsafe {
-                UniqueMmioPointer::new(NonNull::slice_from_raw_parts(base.cast(), len))
-            }),
-            // SAFETY: as above; the base is aligned.
-            4 => Access::Words(unsafe {
-                UniqueMmioPointer::new(NonNull::slice_from_raw_parts(base.cast(), len))
-            }),
-            _ => return None,
+        // SAFETY: the caller's promise; `len` accesses of this width are all registers, and the base is aligned to one.
+        let access = unsafe {
+            match width {
+                1 => Access::Bytes(all_of(base, len)),
+                2 => Access::Halves(all_of(base, len)),
+                4 => Access::Words(all_of(base, len)),
+                _ => return None,
+            }
         };
         Some(Self { access, apart })
     }
+}
 
-    fn get(&mut self, register: u8) -> u8 {
+/// `len` registers of one access each.
+///
+/// # Safety
+/// They lie at `base`, aligned, mapped as device memory, for ever, and nobody else uses them.
+unsafe fn all_of<T>(base: NonNull<u8>, len: usize) -> UniqueMmioPointer<'static, [ReadWrite<T>]> {
+    // SAFETY: the caller's promise.
+    unsafe { UniqueMmioPointer::new(NonNull::slice_from_raw_parts(base.cast(), len)) }
+}
+
+impl Backend for Registers {
+    unsafe fn read(&mut self, register: u8) -> u8 {
         let at = usize::from(register) * self.apart;
         let read = match &mut self.access {
             Access::Bytes(all) => all.get(at).map(|mut register| register.read()),
@@ -99,7 +104,7 @@ impl Registers {
         read.unwrap_or(0)
     }
 
-    fn put(&mut self, register: u8, value: u8) {
+    unsafe fn write(&mut self, register: u8, value: u8) {
         let at = usize::from(register) * self.apart;
         let written = match &mut self.access {
             Access::Bytes(all) => all.get(at).map(|mut register| register.write(value)),
@@ -107,16 +112,6 @@ impl Registers {
             Access::Words(all) => all.get(at).map(|mut register| register.write(value.into())),
         };
         debug_assert!(written.is_some(), "no register {register}");
-    }
-}
-
-impl Backend for Registers {
-    unsafe fn read(&mut self, register: u8) -> u8 {
-        self.get(register)
-    }
-
-    unsafe fn write(&mut self, register: u8, value: u8) {
-        self.put(register, value);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Bare frames beside packets (SPEC Q-4).
 
 use super::{MOST_PACKET, SegmentAdapter};
-use crate::adapter::{Adapter, Frame, Frames};
+use crate::adapter::{Adapter, FABRIC, Frame, Frames};
 use rings::packets::Form;
 
 impl<A: Adapter> Frames for SegmentAdapter<A> {
@@ -14,20 +14,14 @@ impl<A: Adapter> Frames for SegmentAdapter<A> {
 
     fn receive_frame(&mut self) -> Option<Frame> {
         loop {
-            if self.listens()
-                && let Some(said) = self.listen()
-            {
-                return Some(Frame::Control(said));
-            }
-            match self.pull() {
-                Some((Form::Packet, buffer)) => {
-                    self.looks -= 1;
+            match self.next()? {
+                (Form::Packet, said) if said.source() == FABRIC => return Some(Frame::Control(said)),
+                (Form::Packet, buffer) => {
                     // There is room for all.
                     let _ = self.early.push_back(buffer);
                     self.flush();
                 }
-                Some((Form::Bare, buffer)) => {
-                    self.looks -= 1;
+                (Form::Bare, buffer) => {
                     let node = buffer.source();
                     let word = buffer.packet().split_first_chunk().map(|(word, data)| (*word, data.len()));
                     self.spare.push(buffer.into_memory());
@@ -36,11 +30,6 @@ impl<A: Adapter> Frames for SegmentAdapter<A> {
                         return Some(Frame::From { node, word: u64::from_le_bytes(word), len });
                     }
                     self.runts += 1;
-                }
-                None if self.said_is_next() => return self.take_said().map(Frame::Control),
-                None => {
-                    self.looks -= u32::from(self.said.is_none());
-                    return None;
                 }
             }
         }

@@ -279,6 +279,27 @@ impl<A: Adapter> SegmentAdapter<A> {
         None
     }
 
+    /// What comes next: out of a ring, or a packet that the fabric said.
+    #[inline]
+    fn next(&mut self) -> Option<(Form, RxBuffer)> {
+        if self.listens()
+            && let Some(said) = self.listen()
+        {
+            return Some((Form::Packet, said));
+        }
+        match self.pull() {
+            Some(came) => {
+                self.looks -= 1;
+                Some(came)
+            }
+            None if self.said_is_next() => self.take_said().map(|said| (Form::Packet, said)),
+            None => {
+                self.looks -= u32::from(self.said.is_none());
+                None
+            }
+        }
+    }
+
     /// Has the fabric interrupt. Returns whether there is something already that can be heard now.
     fn arm_inner(&mut self) -> bool {
         if !self.armed || self.under_way > 0 {
@@ -363,25 +384,11 @@ impl<A: Adapter> Adapter for SegmentAdapter<A> {
             return Some(early);
         }
         loop {
-            if self.listens()
-                && let Some(said) = self.listen()
-            {
-                return Some(said);
-            }
-            match self.pull() {
-                Some((Form::Packet, buffer)) => {
-                    self.looks -= 1;
-                    return Some(buffer);
-                }
-                Some((Form::Bare, buffer)) => {
-                    self.looks -= 1;
+            match self.next()? {
+                (Form::Packet, buffer) => return Some(buffer),
+                (Form::Bare, buffer) => {
                     self.stale += 1;
                     self.spare.push(buffer.into_memory());
-                }
-                None if self.said_is_next() => return self.take_said(),
-                None => {
-                    self.looks -= u32::from(self.said.is_none());
-                    return None;
                 }
             }
         }

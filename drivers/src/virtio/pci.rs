@@ -232,25 +232,23 @@ impl PciTransport {
             was_up: AtomicBool::new(true),
         };
         let news = Box::leak(Box::new(news));
-        let pending = pending.base;
-        let interrupt = |by_message| PciInterrupt { pending, common, news, by_message };
         // SAFETY: the bus gave the device these addresses and nobody else; they hold as many registers, aligned as the first
         // of them has to be, and stay.
-        let mut common = unsafe { VolatileRef::new(common) };
+        let mut registers = unsafe { VolatileRef::new(common) };
         let mut message = by_message.then(|| bus.send_messages(device, &bars)).flatten();
         // Asked now, as later there is no way back to the pin. What it says to that is forgotten when it is reset.
-        if message.is_some() && !(0..QUEUES as u16).all(|queue| gives(common.as_mut_ptr(), queue)) {
+        if message.is_some() && !(0..QUEUES as u16).all(|queue| gives(registers.as_mut_ptr(), queue)) {
             bus.send_none(device);
             message = None;
         }
         Ok(Self {
             kind,
-            common,
+            common: registers,
             config,
             notify,
             stride,
             doorbells: [None; QUEUES],
-            interrupt: interrupt(message.is_some()),
+            interrupt: PciInterrupt { pending: pending.base, common, news, by_message: message.is_some() },
             message,
         })
     }

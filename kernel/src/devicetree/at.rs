@@ -45,7 +45,7 @@ pub fn cell(node: &FdtNode<'static>, name: &str) -> Option<u32> {
 }
 
 /// The same as a rate, or what else 0 is not: 32 or 64 bits.
-pub fn rate(node: &FdtNode<'static>, name: &str) -> Option<u64> {
+pub fn nonzero(node: &FdtNode<'static>, name: &str) -> Option<u64> {
     let rate = match *value(node, name)? {
         [_, _, _, _] => u64::from(cell(node, name)?),
         [_, _, _, _, _, _, _, _] => u64::from_be_bytes(*value(node, name)?.first_chunk()?),
@@ -190,7 +190,7 @@ impl At<'_> {
             return Ok(None);
         }
         let none = self.error("a spin-table without cpu-release-addr");
-        let address = rate(&self.node, "cpu-release-addr").ok_or(none)?;
+        let address = nonzero(&self.node, "cpu-release-addr").ok_or(none)?;
         let is_word = address.is_multiple_of(8);
         is_word
             .then_some(Some(address as usize))

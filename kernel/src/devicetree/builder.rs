@@ -1,12 +1,12 @@
 //! Reads the nodes that matter and puts the machine together.
 
 use super::aia::{self, Files, Whose};
-use super::at::{At, Parent, cell, is_available, rate, text, value};
+use super::at::{At, Parent, cell, is_available, nonzero, text, value};
 use super::cpu_map::{self, CpuMapError};
 use super::pci::PciHost;
 use super::{
     AFFINITY, Controller, Firmware, HARTS, Hart, Interrupt, MAX_BANKS, MAX_MONITORS, MAX_RESERVED, MAX_SLOTS,
-    Machine, Slot, SlotKind, TreeError, Uart, UartKind,
+    Machine, Slot, SlotKind, TreeError, Uart, UartKind, release_page,
 };
 use crate::layout::{Bank, Region};
 use dtoolkit::fdt::{Fdt, FdtNode};
@@ -236,7 +236,7 @@ impl Builder {
         match at.node.name() {
             "cpus" => {
                 let told = value(&at.node, "timebase-frequency").is_some();
-                let hz = rate(&at.node, "timebase-frequency");
+                let hz = nonzero(&at.node, "timebase-frequency");
                 if told && hz.is_none() {
                     return Err(at.error("a timebase-frequency that is none"));
                 }
@@ -276,9 +276,8 @@ impl Builder {
         let sv48 = matches!(text(&at.node, "mmu-type"), Some("riscv,sv48" | "riscv,sv57"));
         let domain = cell(&at.node, NUMA_NODE);
         let release = at.release()?;
-        let page = release.map(|start| Region { start, bytes: 8 }.grown_to_pages());
         // Nobody else is to have what others spin in.
-        if let Some(page) = page.filter(|page| !self.reserved.contains(page)) {
+        if let Some(page) = release.map(release_page).filter(|page| !self.reserved.contains(page)) {
             self.reserve(page).map_err(|error| at.error(error.what))?;
         }
         let cpu = Cpu { id, phandle, intc, domain, release, carryless, sv48, name: at.node.name() };
@@ -324,7 +323,7 @@ impl Builder {
             // The third interrupt is the virtual timer's.
             "arm,armv8-timer" => {
                 self.timer_interrupt = at.interrupts(self.parent)?.get(2).map(|timer| timer.number);
-                self.counter_hz = rate(&at.node, "clock-frequency");
+                self.counter_hz = nonzero(&at.node, "clock-frequency");
             }
             "arm,psci-1.0" | "arm,psci-0.2" => {
                 self.firmware = Some(match text(&at.node, "method") {
@@ -369,10 +368,10 @@ impl Builder {
         if self.uart.is_some() && !is_stdout {
             return Ok(());
         }
-        let clock = rate(&at.node, "clock-frequency").or_else(|| {
+        let clock = nonzero(&at.node, "clock-frequency").or_else(|| {
             let clock = cell(&at.node, "clocks")?;
             let clock = find(self.tree, |node| cell(node, "phandle") == Some(clock))?;
-            rate(&clock, "clock-frequency")
+            nonzero(&clock, "clock-frequency")
         });
         let clock_hz = clock.and_then(|hz| u32::try_from(hz).ok());
         let interrupts = at.interrupts(self.parent).ok();

@@ -58,8 +58,13 @@ pub struct Hart {
 impl Hart {
     /// The page of the word at which it spins.
     pub fn release_page(&self) -> Option<Region> {
-        self.release.map(|start| Region { start, bytes: size_of::<u64>() }.grown_to_pages())
+        self.release.map(release_page)
     }
+}
+
+/// The page of a word at which harts spin.
+fn release_page(word: usize) -> Region {
+    Region { start: word, bytes: size_of::<u64>() }.grown_to_pages()
 }
 
 /// The kind of serial line.
