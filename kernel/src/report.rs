@@ -1,7 +1,8 @@
 //! One readable report when something ends the node: a panic, a fault, a refused personality (SPEC N-10).
 //!
 //! What waits for the serial line goes out before it. Takes no lock that may be held and allocates nothing. Other harts stop at
-//! their next frame; the emulator's end stops them all. What this hart logs from here on is not sent. Trouble within a report ends the node at once.
+//! their next frame; the emulator's end stops them all. What this hart logs from here on is not sent. Trouble within a report
+//! ends the node at once.
 
 use crate::arch::{self, Access, Incident};
 use crate::board;

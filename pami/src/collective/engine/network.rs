@@ -84,7 +84,8 @@ impl<A> Engine<A> {
         slot.goes_on(entry, notes)
     }
 
-    /// Asks for the class route of a new geometry if that is what a collective has to do, and notes the answer. Returns whether anything happened.
+    /// Asks for the class route of a new geometry if that is what a collective has to do, and notes the answer. Returns whether
+    /// anything happened.
     #[inline]
     pub(super) fn ask<P: Port>(&mut self, number: u32, port: &P) -> bool {
         let Self { slots, geometries, notes, .. } = self;
