@@ -103,6 +103,12 @@ pub trait Arrival {
 pub trait Wake: Copy + Send + Sync + 'static {
     /// To be called after the work that the sleeper is to find was published.
     fn wake(&self);
+
+    /// Whether nobody has woken the sleeper, or would have if it slept, since it last looked. One that cannot tell says no.
+    #[inline]
+    fn is_quiet(&self) -> bool {
+        false
+    }
 }
 
 /// The way out: paths to endpoints, and an injection FIFO.

@@ -89,6 +89,12 @@ impl List {
     pub fn push<L: Links + ?Sized>(&mut self, links: &mut L, number: u32) {
         let Some(link) = links.link_mut(number) else { return };
         *link = Link::NONE;
+        self.append(links, number);
+    }
+
+    /// As [`push`](Self::push), of one whose link is [`Link::NONE`], as it is of a new one.
+    #[inline]
+    pub fn append<L: Links + ?Sized>(&mut self, links: &mut L, number: u32) {
         match links.link_mut(self.last) {
             Some(last) => last.0 = number,
             None => self.first = number,

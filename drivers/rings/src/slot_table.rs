@@ -201,7 +201,7 @@ impl<T> SlotTable<T> {
     }
 
     /// Drops an entry where it is, which is in no list. Returns whether there was one.
-    #[inline]
+    #[inline(always)]
     pub fn discard(&mut self, number: u32) -> bool {
         let Some(Slot { entry: entry @ Some(_), .. }) = self.slots.get_mut(number as usize) else {
             return false;
@@ -212,7 +212,7 @@ impl<T> SlotTable<T> {
     }
 
     /// A slot whose entry is gone is free.
-    #[inline]
+    #[inline(always)]
     fn close(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
         slot.generation = slot.generation.wrapping_add(1);

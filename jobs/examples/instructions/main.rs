@@ -44,7 +44,7 @@
 //! | `mpi-waited-receive-8-shared-memory` | the same with `wait` in the place of `test` | the same |
 //! | `mpi-second-receive-8-shared-memory` | as `mpi-matched-receive-8-shared-memory`, of a receive that was posted behind another one | the same |
 //! | `mpi-unexpected-receive-8-shared-memory` | call of `test` of another receive while a message that no receive wants lies in the ring; then `irecv` of that message, and `test` of it | its return with the status: what keeping the message takes is in it |
-//! | `mpi-test-empty` | call of `test` of a receive without a message | its return with none |
+//! | `mpi-test-empty` | call of `test` of a receive without a message, behind another such: of five in a row four go by the bell alone | its return with none |
 //! | `mpi-1-mib-shared-memory` | call of `irecv`, then of `isend`, of 1 MiB between two memories of the task | the return of `wait_all` of both: what both sides take together |
 //! | `gem-*` | as without, the adapter being a GEM: to the register that has it read its ring, from the ring where it left the packet | |
 //! | `fixed-loop-noise` | most less least of a fixed loop's count, over many runs without a message (SPEC N-9) | |
@@ -61,6 +61,10 @@
 //! | `send-immediate-8-shared-memory` (47, 51) | is it the last target, which way, is the line of operations empty 9; the ring to it 7; its next line 5, free 2; data, tag, mark 7; tail 2; bell 7; counters 7; spilt register 1 |
 //! | `send-immediate-8` (55, 58) | as before 9; has a node died 5; the FIFO, room in it 5; its next entry 3; header and body of the descriptor 14; tail 3; doorbell 5; engine wanted, agent, starvation 5; counters 5; spilt register 1 |
 //! | `receive-shared-memory` (56, 69) | look at flag and bell, call 9; frame 4; the ring whose turn it is 2, its next line 5, is it filled 5, head 2; tag, origin 4; handler of the id 6; where header and data lie 7; the message for the handler 8; call 2; the handler's entry 2 |
+//!
+//! | `mpi-test-empty` (38, 42) | the call and its result 8, 9; is it the only context's, is it active 15, 15; looks left 4, 4; the bell 8, 10; return 3, 4 |
+//! | `mpi-isend-8-shared-memory` (179, 218) | the call and its result 18, 22; frame 14, 26; lock of the context, of its state 25, 24; the communicator, the rank's endpoint 15, 16; the word of the memory 15, 20; the peer, its line and its credit 22, 25; the envelope 8, 17; the send 58, 62; unlock 4, 6 |
+//! | `mpi-matched-receive-8-shared-memory` (412, 467) | to the advance 53, 60; the advance to the handler 46, 58; handler: frame, lock, is it plain 45, 52; the receive that wants it 33, 36; its word 24, 30; its status, end, memory given back 45, 48; credit 41, 43; back through the advance 43, 46; lock, the status taken, the slot free 82, 94 |
 //!
 //! On riscv64 a reception takes 13 more: each saved register is a store of its own, as is each word of the message, a bit
 //! field is two shifts, a call two instructions, the comparison of two halves of words one more, acquiring a fence.

@@ -48,6 +48,12 @@ impl<P: Port> Clone for Poster<P> {
 impl<P: Port> Copy for Poster<P> {}
 
 impl<P: Port> Poster<P> {
+    /// Whether nothing has come for the context that a sleeper would be woken for; posts it sees only where one sleeps.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.waker.is_quiet()
+    }
+
     /// Queues `work`; lock-free. The next advance of the context runs it, in the order of the posts.
     ///
     /// # Errors

@@ -120,6 +120,11 @@ impl<P: Platform> Wake for NodeWaker<P> {
     fn wake(&self) {
         ring::<P>(self.bell);
     }
+
+    #[inline]
+    fn is_quiet(&self) -> bool {
+        self.bell.is_quiet()
+    }
 }
 
 impl<P: Platform, N: Network> NodePort<P, N> {

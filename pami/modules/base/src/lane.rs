@@ -92,6 +92,13 @@ impl<P: Port> Lane<P> {
         self.wanted.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether nothing has come for the context, by one look at its bell and without its lock. Posts, timers and what a card
+    /// has received it may overlook.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.poster.get().is_some_and(Poster::is_quiet)
+    }
+
     /// Has whoever sleeps with the context look again at what it waits for.
     pub fn nudge(&'static self) {
         if let Some(poster) = self.poster.get() {

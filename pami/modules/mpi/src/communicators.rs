@@ -3,6 +3,7 @@
 use crate::cartesian::Grid;
 use crate::error::{Error, Result};
 use crate::group::Group;
+use crate::request::Activity;
 use crate::settings::Settings;
 use base::fill;
 use pami::client::Node;
@@ -22,14 +23,16 @@ pub(crate) struct CommunicatorEntry {
 #[derive(Default)]
 pub(crate) struct Communicators {
     table: SlotTable<CommunicatorEntry>,
+    /// Which of them there are.
+    alive: Activity,
     /// Slots that are taken, or will be.
     used: usize,
 }
 
 impl Communicators {
-    pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
+    pub(crate) fn new<N: Node>(node: &N, alive: Activity, settings: &Settings) -> Result<Self> {
         let slots = fill(node, "communicators", settings.communicators.into(), Slot::new)?;
-        Ok(Self { table: SlotTable::new(slots), used: 0 })
+        Ok(Self { table: SlotTable::new(slots), alive, used: 0 })
     }
 
     /// Keeps a place for [`add`](Self::add).
@@ -57,11 +60,13 @@ impl Communicators {
     pub(crate) fn add(&mut self, entry: CommunicatorEntry) -> Result<(u16, u32)> {
         let full = Error::NoMem { what: "communicators", limit: self.table.capacity() };
         let Key { index, generation } = self.table.insert(entry).map_err(|_| full)?;
+        self.alive.set(index as u16, generation);
         Ok((index as u16, generation))
     }
 
     /// Frees a place.
     pub(crate) fn remove(&mut self, slot: u16) {
+        self.alive.set(slot, 0);
         self.used -= usize::from(self.table.remove(slot.into()).is_some());
     }
 

@@ -16,14 +16,22 @@ pub(crate) const WORD: usize = size_of::<u64>();
 /// buffer, count and datatype. All its bytes lie in the memory; [`Data::new`] sees to it.
 #[derive(Clone)]
 pub struct Data {
-    memory: Shared,
+    span: Span,
     offset: usize,
     count: usize,
     datatype: Datatype,
-    /// Bytes without gaps, where the lowest is, and how all lie from there: every message asks.
-    bytes: usize,
+}
+
+/// Where the bytes of some data lie, whatever they mean: what a message asks, and a request keeps.
+#[derive(Clone)]
+pub(crate) struct Span {
+    memory: Shared,
+    /// The lowest byte.
     start: usize,
-    layout: Layout,
+    /// Bytes without gaps.
+    bytes: usize,
+    /// How they lie from there if not in one piece, and the type whose table says so.
+    apart: Option<(Layout, Datatype)>,
 }
 
 /// Why data is refused. The caller is at fault.
@@ -100,7 +108,8 @@ impl Data {
         let bytes = datatype.pack_size(count).ok_or(range)?;
         let (low, layout) = datatype.layout(count).ok_or(range)?;
         let start = offset.checked_add_signed(low).ok_or(range)?;
-        Ok(Self { memory, offset, count, datatype, bytes, start, layout })
+        let apart = (layout != Layout::Contiguous).then(|| (layout, datatype.clone()));
+        Ok(Self { span: Span { memory, start, bytes, apart }, offset, count, datatype })
     }
 
     /// `count` numbers from byte `offset` on.
@@ -114,15 +123,9 @@ impl Data {
     /// As many numbers as the memory has room for.
     pub fn all<T: Native>(memory: &Shared) -> Self {
         let count = memory.len() / size_of::<T>().max(1);
-        Self {
-            memory: memory.clone(),
-            offset: 0,
-            count,
-            datatype: Datatype::of::<T>(),
-            bytes: count * size_of::<T>(),
-            start: 0,
-            layout: Layout::Contiguous,
-        }
+        let bytes = count * size_of::<T>();
+        let span = Span { memory: memory.clone(), start: 0, bytes, apart: None };
+        Self { span, offset: 0, count, datatype: Datatype::of::<T>() }
     }
 
     /// `count` of its elements, from the one with this number on.
@@ -130,13 +133,13 @@ impl Data {
     /// # Errors
     /// [`DataError::Range`].
     pub fn part(&self, first: usize, count: usize) -> Result<Self, DataError> {
-        let range = DataError::Range { offset: self.offset, count, memory: self.memory.len() };
+        let range = DataError::Range { offset: self.offset, count, memory: self.span.memory.len() };
         if first.checked_add(count).is_none_or(|end| end > self.count) {
             return Err(range);
         }
         let at = isize::try_from(first).ok().and_then(|first| first.checked_mul(self.datatype.extent()));
         let offset = at.and_then(|at| self.offset.checked_add_signed(at)).ok_or(range)?;
-        Self::new(self.memory.clone(), offset, count, self.datatype.clone())
+        Self::new(self.span.memory.clone(), offset, count, self.datatype.clone())
     }
 
     /// Another number of elements, the first with its origin `displacement` extents on from this one's: as the v forms
@@ -145,15 +148,15 @@ impl Data {
     /// # Errors
     /// [`DataError::Range`].
     pub fn displaced(&self, displacement: isize, count: usize) -> Result<Self, DataError> {
-        let range = DataError::Range { offset: self.offset, count, memory: self.memory.len() };
+        let range = DataError::Range { offset: self.offset, count, memory: self.span.memory.len() };
         let at = displacement.checked_mul(self.datatype.extent());
         let offset = at.and_then(|at| self.offset.checked_add_signed(at)).ok_or(range)?;
-        Self::new(self.memory.clone(), offset, count, self.datatype.clone())
+        Self::new(self.span.memory.clone(), offset, count, self.datatype.clone())
     }
 
     /// The memory.
     pub fn memory(&self) -> &Shared {
-        &self.memory
+        &self.span.memory
     }
 
     /// Where the first element has its origin, in bytes.
@@ -171,59 +174,34 @@ impl Data {
         &self.datatype
     }
 
+    /// Where its bytes lie.
+    #[inline]
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
     /// Bytes of data, without gaps.
     #[inline]
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.span.bytes
     }
 
     /// Where its lowest byte is and how all lie from there, for PAMI to take it as it is.
     #[inline]
     pub fn layout(&self) -> (usize, Layout) {
-        (self.start, self.layout)
+        self.span.layout()
+    }
+
+    /// The same, if all lie in one piece: a copy of it is short.
+    #[inline(always)]
+    pub(crate) fn piece(&self) -> Option<Piece<'_>> {
+        self.span.apart.is_none().then_some(Piece(&self.span))
     }
 
     /// Where its first byte is, if all lie in one piece.
     #[inline]
     pub fn contiguous(&self) -> Option<usize> {
-        (self.layout == Layout::Contiguous).then_some(self.start)
-    }
-
-    /// Its bytes, if they are one whole word of the memory.
-    #[inline]
-    pub(crate) fn word(&self) -> Option<[u8; WORD]> {
-        if self.bytes != WORD {
-            return None;
-        }
-        let [word] = self.memory.words(self.contiguous()?, 1).ok()? else { return None };
-        Some(word.load(Ordering::Relaxed).to_ne_bytes())
-    }
-
-    /// Puts a word where its first bytes lie, if these are one whole word of the memory and `bytes` is a word as well. Returns
-    /// whether it did.
-    #[inline(always)]
-    pub(crate) fn put_word(&self, bytes: &[u8]) -> bool {
-        // Byte by byte it would take as long as all the rest.
-        let Ok(&word) = u64::ref_from_bytes(bytes) else { return false };
-        self.bytes >= WORD && self.contiguous().is_some_and(|start| self.memory.write_word(start, word))
-    }
-
-    #[inline]
-    fn has(&self, skip: usize, len: usize) -> Result<(), DataError> {
-        let asked = skip.saturating_add(len);
-        let bytes = self.bytes();
-        if asked > bytes { Err(DataError::Short { asked, bytes }) } else { Ok(()) }
-    }
-
-    #[cold]
-    fn range(&self) -> DataError {
-        DataError::Range { offset: self.offset, count: self.count, memory: self.memory.len() }
-    }
-
-    /// A walk along its bytes, from the packed byte `skip` on.
-    fn walk(&self, skip: usize) -> Result<Walk<'_>, DataError> {
-        let cursor = u32::try_from(skip).ok().and_then(|skip| self.layout.seek(skip)).ok_or(self.range())?;
-        Ok(Walk { data: self, cursor })
+        self.span.contiguous()
     }
 
     /// Copies its bytes without gaps, from the packed byte `skip` on, as many as `into` has room for.
@@ -232,11 +210,7 @@ impl Data {
     /// [`DataError::Short`].
     #[inline]
     pub fn pack_bytes(&self, skip: usize, into: &mut [u8]) -> Result<(), DataError> {
-        self.has(skip, into.len())?;
-        match self.contiguous() {
-            Some(start) => self.memory.read(start + skip, into).map_err(|_| self.range()),
-            None => self.walk(skip)?.gather(into),
-        }
+        self.span.pack_bytes(skip, into)
     }
 
     /// Puts bytes without gaps in their places, from the packed byte `skip` on.
@@ -245,11 +219,7 @@ impl Data {
     /// [`DataError::Short`] if the data has fewer bytes; none was put.
     #[inline]
     pub fn unpack_bytes(&self, skip: usize, from: &[u8]) -> Result<(), DataError> {
-        self.has(skip, from.len())?;
-        match self.contiguous() {
-            Some(start) => self.memory.write(start + skip, from).map_err(|_| self.range()),
-            None => self.walk(skip)?.spread(from),
-        }
+        self.span.unpack_bytes(skip, from)
     }
 
     /// Copies all its bytes without gaps to byte `at` of other memory; returns how many these are (`MPI_Pack`).
@@ -262,11 +232,11 @@ impl Data {
         if bytes > room {
             return Err(DataError::Short { asked: bytes, bytes: room });
         }
-        let (mut walk, mut piece, mut done) = (self.walk(0)?, [0; PIECE], 0);
+        let (mut walk, mut piece, mut done) = (self.span.walk(0)?, [0; PIECE], 0);
         while done < bytes {
             let now = &mut piece[..PIECE.min(bytes - done)];
             walk.gather(now)?;
-            into.write(at + done, now).map_err(|_| self.range())?;
+            into.write(at + done, now).map_err(|_| self.span.range())?;
             done += now.len();
         }
         Ok(bytes)
@@ -277,15 +247,15 @@ impl Data {
     /// # Errors
     /// [`DataError::Short`] if there are fewer, here or there; none was put.
     pub fn unpack(&self, from: &Shared, at: usize, bytes: usize) -> Result<(), DataError> {
-        self.has(0, bytes)?;
+        self.span.has(0, bytes)?;
         let there = from.len().saturating_sub(at);
         if bytes > there {
             return Err(DataError::Short { asked: bytes, bytes: there });
         }
-        let (mut walk, mut piece, mut done) = (self.walk(0)?, [0; PIECE], 0);
+        let (mut walk, mut piece, mut done) = (self.span.walk(0)?, [0; PIECE], 0);
         while done < bytes {
             let now = &mut piece[..PIECE.min(bytes - done)];
-            from.read(at + done, now).map_err(|_| self.range())?;
+            from.read(at + done, now).map_err(|_| self.span.range())?;
             walk.spread(now)?;
             done += now.len();
         }
@@ -298,8 +268,8 @@ impl Data {
     /// [`DataError::Short`] if `to` has fewer bytes; nothing was copied.
     pub fn copy(&self, to: &Self) -> Result<(), DataError> {
         let bytes = self.bytes();
-        to.has(0, bytes)?;
-        let (mut here, mut there) = (self.walk(0)?, to.walk(0)?);
+        to.span.has(0, bytes)?;
+        let (mut here, mut there) = (self.span.walk(0)?, to.span.walk(0)?);
         let (mut piece, mut done) = ([0; PIECE], 0);
         while done < bytes {
             let now = &mut piece[..PIECE.min(bytes - done)];
@@ -334,9 +304,112 @@ impl Data {
     }
 }
 
+/// A [`Span`] of bytes that lie in one piece.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece<'a>(&'a Span);
+
+impl Piece<'_> {
+    #[inline(always)]
+    pub(crate) fn span(self) -> Span {
+        let &Span { ref memory, start, bytes, .. } = self.0;
+        Span { memory: memory.clone(), start, bytes, apart: None }
+    }
+}
+
+impl Span {
+    /// The memory.
+    #[inline]
+    pub(crate) fn memory(&self) -> &Shared {
+        &self.memory
+    }
+
+    /// As [`Data::bytes`].
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// As [`Data::layout`].
+    #[inline]
+    pub(crate) fn layout(&self) -> (usize, Layout) {
+        (self.start, self.apart.as_ref().map_or(Layout::Contiguous, |(layout, _)| *layout))
+    }
+
+    /// As [`Data::contiguous`].
+    #[inline]
+    pub(crate) fn contiguous(&self) -> Option<usize> {
+        self.apart.is_none().then_some(self.start)
+    }
+
+    /// Its bytes, if they are one whole word of the memory.
+    #[inline]
+    pub(crate) fn word(&self) -> Option<[u8; WORD]> {
+        if self.bytes != WORD {
+            return None;
+        }
+        let [word] = self.memory.words(self.contiguous()?, 1).ok()? else { return None };
+        Some(word.load(Ordering::Relaxed).to_ne_bytes())
+    }
+
+    /// Puts a word where its first bytes lie, if these are one whole word of the memory and `bytes` is a word as well. Returns
+    /// whether it did.
+    #[inline(always)]
+    pub(crate) fn put_word(&self, bytes: &[u8]) -> bool {
+        // Byte by byte it would take as long as all the rest.
+        let Ok(&word) = u64::ref_from_bytes(bytes) else { return false };
+        self.bytes >= WORD && self.contiguous().is_some_and(|start| self.memory.write_word(start, word))
+    }
+
+    #[inline]
+    fn has(&self, skip: usize, len: usize) -> Result<(), DataError> {
+        let asked = skip.saturating_add(len);
+        let bytes = self.bytes();
+        if asked > bytes { Err(DataError::Short { asked, bytes }) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn range(&self) -> DataError {
+        DataError::Range { offset: self.start, count: self.bytes, memory: self.memory.len() }
+    }
+
+    /// A walk along its bytes, from the packed byte `skip` on.
+    fn walk(&self, skip: usize) -> Result<Walk<'_>, DataError> {
+        let layout = self.layout().1;
+        let cursor = u32::try_from(skip).ok().and_then(|skip| layout.seek(skip)).ok_or(self.range())?;
+        Ok(Walk { span: self, layout, cursor })
+    }
+
+    /// Copies its bytes without gaps, from the packed byte `skip` on, as many as `into` has room for.
+    ///
+    /// # Errors
+    /// [`DataError::Short`].
+    #[inline]
+    pub(crate) fn pack_bytes(&self, skip: usize, into: &mut [u8]) -> Result<(), DataError> {
+        self.has(skip, into.len())?;
+        match self.contiguous() {
+            Some(start) => self.memory.read(start + skip, into).map_err(|_| self.range()),
+            None => self.walk(skip)?.gather(into),
+        }
+    }
+
+    /// Puts bytes without gaps in their places, from the packed byte `skip` on.
+    ///
+    /// # Errors
+    /// [`DataError::Short`] if the data has fewer bytes; none was put.
+    #[inline]
+    pub(crate) fn unpack_bytes(&self, skip: usize, from: &[u8]) -> Result<(), DataError> {
+        self.has(skip, from.len())?;
+        match self.contiguous() {
+            Some(start) => self.memory.write(start + skip, from).map_err(|_| self.range()),
+            None => self.walk(skip)?.spread(from),
+        }
+    }
+}
+
 /// How far data has been packed or unpacked.
 struct Walk<'a> {
-    data: &'a Data,
+    span: &'a Span,
+    layout: Layout,
     cursor: Cursor,
 }
 
@@ -351,15 +424,15 @@ impl Walk<'_> {
         while left > 0 {
             // As many as the data was seen to have.
             let most = u32::try_from(left).unwrap_or(u32::MAX);
-            let Some((offset, now)) = self.data.layout.next_run(&mut self.cursor, most) else { break };
-            each(self.data.start + offset as usize, now as usize).map_err(|_| self.data.range())?;
+            let Some((offset, now)) = self.layout.next_run(&mut self.cursor, most) else { break };
+            each(self.span.start + offset as usize, now as usize).map_err(|_| self.span.range())?;
             left -= now as usize;
         }
         Ok(())
     }
 
     fn gather(&mut self, into: &mut [u8]) -> Result<(), DataError> {
-        let (memory, len) = (&self.data.memory, into.len());
+        let (memory, len) = (&self.span.memory, into.len());
         let mut rest = into;
         self.along(len, |at, now| {
             let (piece, later) = core::mem::take(&mut rest).split_at_mut(now);
@@ -369,7 +442,7 @@ impl Walk<'_> {
     }
 
     fn spread(&mut self, from: &[u8]) -> Result<(), DataError> {
-        let (memory, mut rest) = (&self.data.memory, from);
+        let (memory, mut rest) = (&self.span.memory, from);
         self.along(from.len(), |at, now| {
             let (piece, later) = rest.split_at(now);
             rest = later;

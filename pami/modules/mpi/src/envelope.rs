@@ -70,6 +70,20 @@ pub(crate) struct Envelope {
 }
 
 impl Envelope {
+    /// Its bytes as words, put together where they are: they are moved whole.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> [u64; 3] {
+        let pair = |low: u32, high: u32| (u64::from(low) | u64::from(high) << 32).to_le();
+        let [a, b, c] = self.unused;
+        let last = u32::from_le_bytes([self.flags, a, b, c]);
+        let answer = u32::from(self.sender.get()) | u32::from(self.credit.get()) << 16;
+        [
+            pair(self.communicator.get(), self.source.get()),
+            pair(self.tag.get() as u32, self.len.get()),
+            pair(answer, last),
+        ]
+    }
+
     pub(crate) fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }

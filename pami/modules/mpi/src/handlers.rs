@@ -20,7 +20,7 @@ type Context<N> = Active<<N as Node>::Port>;
 impl<N: Node> Library<N> {
     /// The VCI of the context that calls.
     fn vci_of(&self, active: &Context<N>) -> Option<&'static Vci<N::Port>> {
-        self.vcis.get(usize::from(active.endpoint().context().0))
+        self.only.or_else(|| self.vcis.get(usize::from(active.endpoint().context().0)))
     }
 
     /// A message that is not [taken at once](crate::message::Messages::take_at_once), at a VCI whose state the caller has.

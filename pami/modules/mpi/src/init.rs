@@ -40,10 +40,13 @@ impl<N: Node> Mpi<N> {
         let each = usize::from(settings.requests) + OWN;
         let activity: &'static [AtomicU32] = fill(node, "requests", vcis * each, || AtomicU32::new(0))?;
         let mut activities = activity.chunks(each).map(Activity::new);
-        let vci = || Vci::new(activities.next().unwrap_or_default());
+        let each = usize::from(settings.communicators).max(1);
+        let alive: &'static [AtomicU32] = fill(node, "communicators", vcis * each, || AtomicU32::new(0))?;
+        let mut alive = alive.chunks(each).map(Activity::new);
+        let vci = || Vci::new(activities.next().unwrap_or_default(), alive.next().unwrap_or_default());
         let vcis: &'static [Vci<N::Port>] = fill(node, "contexts", vcis, vci)?;
         for (number, vci) in vcis.iter().enumerate() {
-            *vci.state.lock() = State::new(node, number as u8, vci.activity, &settings)?;
+            *vci.state.lock() = State::new(node, number as u8, (vci.activity, vci.alive), &settings)?;
         }
         let mut proposals = Vec::new();
         while !proposals.is_full() {

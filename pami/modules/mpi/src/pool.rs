@@ -211,6 +211,9 @@ impl<C, W> Clone for Handle<C, W> {
 }
 
 impl<C, W> Drop for Handle<C, W> {
+    // Most data is of types that need none: what drops these stays short.
+    #[cold]
+    #[inline(never)]
     fn drop(&mut self) {
         let place = self.0;
         // What was read through all handles was read before the place is claimed again.

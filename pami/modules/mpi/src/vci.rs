@@ -13,10 +13,14 @@ use crate::request::{Activity, OWN, Requests, Slot};
 use crate::settings::Settings;
 use crate::window::Windows;
 use base::{Lane, fill};
+use core::sync::atomic::{AtomicU32, Ordering};
 use pami::client::Node;
 use pami::device::Port;
 use pami::{Active, Endpoint};
 use spin::Mutex;
+
+/// Empty tests without a lock behind one with it.
+const LOOKS: u32 = 4;
 
 /// What a VCI's handlers and callers change, with the context at hand as far as anything goes to others: a receive may be posted,
 /// or take a message that waits, and a request be looked at and taken without.
@@ -34,12 +38,17 @@ pub(crate) struct State {
 
 impl State {
     /// Takes the memory that the settings say.
-    pub(crate) fn new<N: Node>(node: &N, vci: u8, activity: Activity, settings: &Settings) -> Result<Self> {
+    pub(crate) fn new<N: Node>(
+        node: &N,
+        vci: u8,
+        (activity, alive): (Activity, Activity),
+        settings: &Settings,
+    ) -> Result<Self> {
         let requests = fill(node, "requests", usize::from(settings.requests) + OWN, Slot::new)?;
         Ok(Self {
             requests: Requests::new(vci, requests, activity),
             messages: Messages::new(node, settings)?,
-            communicators: Communicators::new(node, settings)?,
+            communicators: Communicators::new(node, alive, settings)?,
             collectives: Collectives::new(node, settings)?,
             windows: Windows::new(node, settings)?,
             me: Endpoint::from_bits(u64::MAX),
@@ -82,13 +91,17 @@ pub(crate) struct Vci<P: Port> {
     /// Every call looks at these: here their offsets are short.
     pub(crate) lags: Lags,
     pub(crate) activity: Activity,
+    /// Empty tests that may go by a look at the bell alone ([`rests_on`](Self::rests_on)).
+    looks: AtomicU32,
     pub(crate) state: Mutex<State>,
     pub(crate) lane: Lane<P>,
+    /// Which communicators it has.
+    pub(crate) alive: Activity,
 }
 
 impl<P: Port> Vci<P> {
     /// Without memory so far, but for what is said of its requests.
-    pub(crate) fn new(activity: Activity) -> Self {
+    pub(crate) fn new(activity: Activity, alive: Activity) -> Self {
         let requests = Requests::new(0, &mut [], activity);
         let (messages, communicators) = (Messages::default(), Communicators::default());
         let (collectives, windows) = (Collectives::default(), Windows::default());
@@ -105,6 +118,8 @@ impl<P: Port> Vci<P> {
             }),
             lags: Lags::default(),
             activity,
+            looks: AtomicU32::new(0),
+            alive,
         }
     }
 
@@ -112,6 +127,24 @@ impl<P: Port> Vci<P> {
     #[inline]
     pub(crate) fn lags(&self) -> bool {
         self.lags.any()
+    }
+
+    /// Whether nothing has come since its context was found [at rest](Self::note_rest): of a few looks each is at one word, and
+    /// needs no lock. What tells nobody, such as a timer, they overlook.
+    #[inline(always)]
+    pub(crate) fn rests_on(&'static self) -> bool {
+        let left = self.looks.load(Ordering::Relaxed);
+        if left == 0 || !self.lane.is_quiet() {
+            return false;
+        }
+        self.looks.store(left - 1, Ordering::Relaxed);
+        true
+    }
+
+    /// Its context was found at rest by whoever has it.
+    #[inline(always)]
+    pub(crate) fn note_rest(&self) {
+        self.looks.store(LOOKS, Ordering::Relaxed);
     }
 
     /// Something of its messages is to go to a peer, such as credit, and the caller has not the context: whoever sleeps with it

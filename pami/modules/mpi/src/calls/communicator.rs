@@ -256,7 +256,8 @@ impl<N: Node> Communicator<N> {
         let (slot, generation, mut request) = begun?;
         let home = library.vci(vci.into())?;
         let (first, stride) = group.progression().unwrap_or_default();
-        let new = Self { library, id, generation, rank, size, home, first, stride, vci, slot };
+        let alive = Self::life(home, slot);
+        let new = Self { library, id, generation, rank, size, home, first, stride, vci, slot, alive };
         match self.library().wait(&mut request) {
             Ok(_) => Ok(new),
             Err(error) => {

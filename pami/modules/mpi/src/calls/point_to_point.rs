@@ -1,6 +1,6 @@
 //! Sends and receives, blocking and not.
 
-use crate::data::Data;
+use crate::data::{Data, WORD};
 use crate::envelope::{ANY_SOURCE, ANY_TAG, INTERNAL, PROC_NULL, TAG_UB};
 use crate::error::{Error, Result};
 use crate::library::Communicator;
@@ -74,7 +74,15 @@ impl<N: Node> Communicator<N> {
     ) -> Result<Sending> {
         let target = self.endpoint(state, dest as u32)?;
         let (communicator, source) = (self.number(false), self.rank());
-        Ok(Sending { data: data.clone(), target, communicator, source, tag, mode, awaits: Awaits::Turn })
+        Ok(Sending {
+            data: data.span().clone(),
+            target,
+            communicator,
+            source,
+            tag,
+            mode,
+            awaits: Awaits::Turn,
+        })
     }
 
     pub(super) fn receiving(
@@ -89,7 +97,7 @@ impl<N: Node> Communicator<N> {
             Err(_) => None,
         };
         let communicator = self.number(false);
-        Ok(Receiving { data: data.clone(), communicator, source, tag, from, message: None })
+        Ok(Receiving { data: data.span().clone(), communicator, source, tag, from, message: None })
     }
 
     /// Sends a short message if nothing is wrong with the call and nothing in the way. Returns whether it went; if not,
@@ -106,9 +114,14 @@ impl<N: Node> Communicator<N> {
             return false;
         };
         let Some(target) = self.member(communicators, active.endpoint(), dest) else { return false };
-        let (communicator, source) = (self.number(internal), self.rank);
-        let short = Short { data, target, communicator, source, tag };
-        messages.send_at_once(active, protocols, &short, self.library.eager_limit.load(Ordering::Relaxed))
+        let (communicator, source, data) = (self.number(internal), self.rank, data.span());
+        let eager_limit = self.library.eager_limit.load(Ordering::Relaxed);
+        let short = || Short { data, target, communicator, source, tag };
+        // A word goes by registers.
+        match data.word() {
+            Some(word) if eager_limit >= WORD => messages.send_word(active, protocols, short(), word),
+            _ => messages.send_longer_at_once(active, protocols, short(), eager_limit),
+        }
     }
 
     /// Begins a send. `internal` messages are for internal receives.
@@ -148,7 +161,7 @@ impl<N: Node> Communicator<N> {
             let (communicator, source) = (self.number(internal), self.rank());
             self.work(active, state, |at| {
                 let request = at.requests.open_for(internal, || {
-                    let (data, awaits) = (data.clone(), Awaits::Turn);
+                    let (data, awaits) = (data.span().clone(), Awaits::Turn);
                     Operation::Send(Sending { data, target, communicator, source, tag, mode, awaits })
                 })?;
                 at.begin_send(request.slot());
@@ -174,13 +187,14 @@ impl<N: Node> Communicator<N> {
         }
     }
 
-    /// Posts a receive from somebody if nothing is wrong with the call and no message waits that it might want. If not,
-    /// others find out why. The context is not needed for that, so another thread may have it.
+    /// Posts a receive from somebody into one piece of memory if nothing is wrong with the call and no message waits that it
+    /// might want. If not, others find out why. The context is not needed for that, so another thread may have it.
     #[inline]
     fn post_at_once(&self, data: &Data, source: i32, tag: i32, internal: bool) -> Option<Request> {
         if tag < ANY_TAG || !data.datatype().is_committed() || u32::try_from(data.bytes()).is_err() {
             return None;
         }
+        let piece = data.piece()?;
         let State { requests, messages, communicators, me, protocols: Some(_), .. } =
             &mut *self.home.state.lock()
         else {
@@ -189,7 +203,7 @@ impl<N: Node> Communicator<N> {
         let from = Some(self.member(communicators, *me, source)?);
         let communicator = self.number(internal);
         messages.post_at_once(requests, internal, || {
-            let (data, message) = (data.clone(), None);
+            let (data, message) = (piece.span(), None);
             Receiving { data, communicator, source, tag, from, message }
         })
     }
@@ -201,15 +215,18 @@ impl<N: Node> Communicator<N> {
         else {
             return None;
         };
-        communicators.entry(self.slot, self.generation)?;
+        if !self.is_alive() {
+            return None;
+        }
         let from = if source == ANY_SOURCE { None } else { Some(self.member(communicators, *me, source)?) };
         let communicator = self.number(internal);
         let wanted = Wanted { communicator, source, tag };
         let receiving = || {
-            let (data, message) = (data.clone(), None);
+            let (data, message) = (data.span().clone(), None);
             Receiving { data, communicator, source, tag, from, message }
         };
-        let (request, is_urgent) = messages.post_or_take(requests, internal, (&wanted, data), receiving)?;
+        let (request, is_urgent) =
+            messages.post_or_take(requests, internal, (&wanted, data.span()), receiving)?;
         if is_urgent {
             self.home.hasten();
         }
@@ -233,7 +250,7 @@ impl<N: Node> Communicator<N> {
             let communicator = self.number(internal);
             self.work(active, state, |at| {
                 let request = at.requests.open_for(internal, || {
-                    let (data, message) = (data.clone(), None);
+                    let (data, message) = (data.span().clone(), None);
                     Operation::Receive(Receiving { data, communicator, source, tag, from, message })
                 })?;
                 at.post(request.slot(), &Wanted { communicator, source, tag });

@@ -110,7 +110,7 @@ impl<N: Node> Communicator<N> {
             }
             let (source, tag) = (envelope.source.get() as i32, envelope.tag.get());
             let receiving = Receiving {
-                data: data.clone(),
+                data: data.span().clone(),
                 communicator: self.number(false),
                 source,
                 tag,

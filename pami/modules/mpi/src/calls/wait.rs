@@ -6,6 +6,7 @@ use crate::request::Request;
 use crate::status::Status;
 use crate::vci::Vci;
 use base::Guard;
+use pami::Context;
 use pami::client::Node;
 use pami::device::Port;
 
@@ -81,14 +82,31 @@ impl<N: Node> Mpi<N> {
     /// # Errors
     /// [`Error::Request`], or why the operation did not end well.
     pub fn wait(&self, request: &mut Request) -> Result<Status> {
+        let Some(vci) = self.library.only.filter(|_| request.vci() == 0) else {
+            return self.wait_all_over(request);
+        };
+        if vci.activity.has(request) {
+            // What is waited for mostly lies ready.
+            if let Some(mut guard) = vci.lane.try_enter() {
+                self.library.advance_with(vci, &mut guard)?;
+            }
+            if vci.activity.has(request) {
+                return self.wait_all_over(request);
+            }
+        }
+        take(vci, request, |status| status.ok_or(Error::Request))
+    }
+
+    /// As [`wait`](Self::wait), of any request, for however long.
+    #[inline(never)]
+    fn wait_all_over(&self, request: &mut Request) -> Result<Status> {
         if request.is_nowhere() {
             *request = Request::NULL;
             return Ok(Status::EMPTY);
         }
         let (library, home) = (self.library, request.vci());
         if library.seems_active(request) {
-            // What is waited for mostly lies ready.
-            library.advance_by_one()?;
+            library.advance()?;
         }
         while library.seems_active(request) {
             library.wait_until(home, || !library.seems_active(request))?;
@@ -108,10 +126,10 @@ impl<N: Node> Mpi<N> {
                 return self.ended(request);
             }
             // Of what nothing became since it was seen active, nothing is to be told.
-            if let Some(mut guard) = vci.lane.try_enter() {
-                if Library::<N>::rests(vci, &mut guard) {
-                    return Ok(None);
-                }
+            if vci.rests_on() {
+                return Ok(None);
+            }
+            if let Some(guard) = vci.lane.try_enter() {
                 return self.test_with(vci, guard, request);
             }
         }
@@ -123,10 +141,17 @@ impl<N: Node> Mpi<N> {
     fn test_with(
         &self,
         vci: &'static Vci<N::Port>,
-        guard: Guard<N::Port>,
+        mut guard: Guard<N::Port>,
         request: &mut Request,
     ) -> Result<Option<Status>> {
-        if self.library.advance_with(vci, guard)? == 0 { Ok(None) } else { take(vci, request, Ok) }
+        if self.library.advance_with(vci, &mut guard)? == 0 {
+            if guard.as_mut().is_some_and(Context::rests) {
+                vci.note_rest();
+            }
+            return Ok(None);
+        }
+        drop(guard);
+        take(vci, request, Ok)
     }
 
     /// As [`test`](Self::test), of any request.

@@ -5,9 +5,13 @@ use crate::communicators::{CommunicatorEntry, Communicators};
 use crate::context_id::SELF;
 use crate::error::{Error, Result};
 use crate::vci::{State, Vci};
+use core::sync::atomic::{AtomicU32, Ordering};
 use pami::client::Node;
 use pami::{Active, Endpoint, GeometryId, WORLD};
 use rings::slot_table::FIRST;
+
+/// What is said of a communicator that has no place.
+static FREED: AtomicU32 = AtomicU32::new(0);
 
 /// A communicator: a small name. The process's rank and the number of processes need no look at anything else.
 pub struct Communicator<N: Node> {
@@ -23,6 +27,8 @@ pub struct Communicator<N: Node> {
     pub(crate) stride: u32,
     pub(crate) vci: u8,
     pub(crate) slot: u16,
+    /// Its generation until it is freed.
+    pub(crate) alive: &'static AtomicU32,
 }
 
 impl<N: Node> Clone for Communicator<N> {
@@ -98,14 +104,31 @@ impl<N: Node> Communicator<N> {
         me: Endpoint,
         rank: i32,
     ) -> Option<Endpoint> {
-        let (entry, rank) = (communicators.entry(self.slot, self.generation)?, rank as u32);
-        if rank >= self.size {
+        let rank = rank as u32;
+        if rank >= self.size || !self.is_alive() {
             return None;
         }
         if self.stride == 0 {
-            return listed(entry, rank);
+            return self.listed(communicators, rank);
         }
         Some(me.of_task(self.first.wrapping_add(rank.wrapping_mul(self.stride))))
+    }
+
+    /// The same where tasks are listed.
+    #[inline(never)]
+    fn listed(&self, communicators: &mut Communicators, rank: u32) -> Option<Endpoint> {
+        communicators.entry(self.slot, self.generation)?.members.endpoint(rank)
+    }
+
+    /// Whether it was not freed. Who holds its context's state has it stay so.
+    #[inline(always)]
+    pub(crate) fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::Relaxed) == self.generation
+    }
+
+    /// What its context says of whether it is alive, for its handle to keep.
+    pub(crate) fn life(home: &Vci<N::Port>, slot: u16) -> &'static AtomicU32 {
+        home.alive.of(slot).unwrap_or(&FREED)
     }
 
     /// The endpoint of one of its processes.
@@ -116,12 +139,6 @@ impl<N: Node> Communicator<N> {
     pub(crate) fn endpoint(&self, state: &mut State, rank: u32) -> Result<Endpoint> {
         self.entry(state)?.members.endpoint(rank).ok_or(Error::Rank(rank.into()))
     }
-}
-
-/// The endpoint of a process of a communicator whose tasks are listed.
-#[inline(never)]
-fn listed(entry: &CommunicatorEntry, rank: u32) -> Option<Endpoint> {
-    entry.members.endpoint(rank)
 }
 
 impl<N: Node> Mpi<N> {
@@ -140,11 +157,13 @@ impl<N: Node> Mpi<N> {
             stride: 1,
             vci: 0,
             slot: 0,
+            alive: Communicator::<N>::life(library.first, 0),
         }
     }
 
     /// `MPI_COMM_SELF`: this task.
     pub fn itself(&self) -> Communicator<N> {
-        Communicator { id: SELF, rank: 0, size: 1, first: self.library.node.task(), slot: 1, ..self.world() }
+        let (first, alive) = (self.library.node.task(), Communicator::<N>::life(self.library.first, 1));
+        Communicator { id: SELF, rank: 0, size: 1, first, slot: 1, alive, ..self.world() }
     }
 }

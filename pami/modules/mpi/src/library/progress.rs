@@ -104,18 +104,12 @@ impl<N: Node> Library<N> {
         Ok(moved)
     }
 
-    /// Whether an advance of a VCI would find nothing to do.
-    #[inline(always)]
-    pub(crate) fn rests(vci: &Vci<N::Port>, guard: &mut Guard<N::Port>) -> bool {
-        guard.as_mut().is_some_and(Context::rests) && !vci.lags()
-    }
-
     /// Advances a VCI by what is new, or by the first message of it. Returns as [`advance`](Self::advance).
     ///
     /// # Errors
     /// [`Error::Finalized`].
     #[inline(always)]
-    pub(crate) fn advance_with(&self, vci: &Vci<N::Port>, mut guard: Guard<N::Port>) -> Result<usize> {
+    pub(crate) fn advance_with(&self, vci: &Vci<N::Port>, guard: &mut Guard<N::Port>) -> Result<usize> {
         let context = guard.as_mut().ok_or(Error::Finalized)?;
         let moved = context.advance_by_one();
         if vci.lags() {
@@ -123,18 +117,6 @@ impl<N: Node> Library<N> {
             return Ok(moved + 1);
         }
         Ok(moved)
-    }
-
-    /// Advances the only VCI by what is new, or by the first message of it; all, if there are several. Nothing that others have.
-    ///
-    /// # Errors
-    /// [`Error::Finalized`].
-    pub(crate) fn advance_by_one(&self) -> Result<()> {
-        match self.only {
-            Some(vci) => vci.lane.try_enter().map_or(Ok(0), |guard| self.advance_with(vci, guard)),
-            None => self.advance(),
-        }
-        .map(drop)
     }
 
     /// Calls `attempt` with a VCI's context until it finds room, which is `Some`; sleeps while there is nothing to do.

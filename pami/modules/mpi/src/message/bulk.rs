@@ -18,7 +18,7 @@
 
 use super::At;
 use super::depart::payload;
-use crate::data::Data;
+use crate::data::Span;
 use crate::envelope::Source;
 use crate::error::Result;
 use crate::request::{Awaits, Progress, Sending};
@@ -64,7 +64,7 @@ impl Bulk {
     }
 
     /// Lets peers read some data in one of the regions: which, and where there.
-    fn lend<P: Port>(&mut self, active: &mut Active<P>, data: &Data) -> Option<(u32, Source)> {
+    fn lend<P: Port>(&mut self, active: &mut Active<P>, data: &Span) -> Option<(u32, Source)> {
         let (Payload::Shared(memory, range), layout) = payload(data).ok()? else { return None };
         if !is_coarse(&layout, u32::try_from(data.bytes()).ok()?) {
             return None;

@@ -2,7 +2,7 @@
 
 use super::credit::units_of;
 use super::{At, Messages, Peer};
-use crate::data::{Data, WORD};
+use crate::data::{Span, WORD};
 use crate::envelope::{ASK, Envelope, RTS, SHORT_OF_CREDIT, SYNCHRONOUS, Source};
 use crate::lags::Lag;
 use crate::protocols::{self, Protocols};
@@ -20,7 +20,7 @@ const FEW: usize = 64;
 
 /// A message of one packet that carries its data.
 pub(crate) struct Short<'a> {
-    pub(crate) data: &'a Data,
+    pub(crate) data: &'a Span,
     pub(crate) target: Endpoint,
     /// The communicator's number.
     pub(crate) communicator: u32,
@@ -86,24 +86,20 @@ impl Short<'_> {
 }
 
 impl Messages {
-    /// Sends a short message without a request, if it can go at once. Returns whether it went.
+    /// Sends a word without a request, if it can go at once. Returns whether it went.
     #[inline(always)]
-    pub(crate) fn send_at_once<P: Port>(
+    pub(crate) fn send_word<P: Port>(
         &mut self,
         active: &mut Active<P>,
         protocols: &Protocols,
-        short: &Short<'_>,
-        eager_limit: usize,
+        short: Short<'_>,
+        word: [u8; WORD],
     ) -> bool {
-        // A word goes by registers.
-        let Some(word) = short.data.word().filter(|_| eager_limit >= WORD) else {
-            return self.send_longer_at_once(active, protocols, short, eager_limit);
-        };
-        let Some(peer) = self.peer(short.target) else { return false };
+        let target = short.target;
+        let Some(peer) = self.peer(target) else { return false };
         let Some(envelope) = short.envelope(peer, WORD, 1) else { return false };
-        // In words, which are moved whole.
-        let words: [u64; size_of::<Envelope>() / WORD] = zerocopy::transmute!(envelope);
-        let sent = protocols::send_immediate(&protocols.short, active, short.target, words.as_bytes(), &word);
+        let (short, header) = (&protocols.short, envelope.words());
+        let sent = protocols::send_immediate(short, active, target, header.as_bytes(), &word);
         if sent.is_ok() {
             peer.credit.told_all();
             peer.credit.spend(1);
@@ -111,12 +107,13 @@ impl Messages {
         sent.is_ok()
     }
 
+    /// The same of any short message.
     #[inline(never)]
-    fn send_longer_at_once<P: Port>(
+    pub(crate) fn send_longer_at_once<P: Port>(
         &mut self,
         active: &mut Active<P>,
         protocols: &Protocols,
-        short: &Short<'_>,
+        short: Short<'_>,
         eager_limit: usize,
     ) -> bool {
         let len = short.data.bytes();
@@ -139,7 +136,7 @@ impl Messages {
 ///
 /// # Errors
 /// [`SendError::TooLong`].
-pub(super) fn payload(data: &Data) -> Result<(Payload, Layout), SendError> {
+pub(super) fn payload(data: &Span) -> Result<(Payload, Layout), SendError> {
     let (start, layout) = data.layout();
     let reach = u32::try_from(data.bytes()).ok().and_then(|bytes| layout.reach(bytes));
     let end = reach.and_then(|reach| start.checked_add(reach as usize)).ok_or(SendError::TooLong)?;

@@ -32,7 +32,7 @@ mod unexpected;
 mod watch;
 
 use crate::callbacks::Callbacks;
-use crate::data::Data;
+use crate::data::Span;
 use crate::envelope::{ANSWER, Envelope, RECALL, RTS};
 use crate::error::Result;
 use crate::lags::Lags;
@@ -136,7 +136,7 @@ impl Messages {
         &mut self,
         requests: &mut Requests,
         internal: bool,
-        (wanted, data): (&Wanted, &Data),
+        (wanted, data): (&Wanted, &Span),
         receiving: impl FnOnce() -> Receiving,
     ) -> Option<(Request, bool)> {
         match self.find_waiting(wanted) {
@@ -153,7 +153,7 @@ impl Messages {
         receiving: impl FnOnce() -> Receiving,
     ) -> Option<Request> {
         let request = requests.open_for(internal, || Operation::Receive(receiving())).ok()?;
-        self.posted.push(requests, request.slot().into());
+        self.posted.append(requests, request.slot().into());
         Some(request)
     }
 

@@ -3,7 +3,7 @@
 use super::matching::Wanted;
 use super::unexpected::UnexpectedData;
 use super::{At, Messages, Peer, Refused};
-use crate::data::Data;
+use crate::data::Span;
 use crate::envelope::{CREDIT, CTS, Control, Envelope, MATCHED, REFUSED, RTS, SYNCHRONOUS, Source};
 use crate::error::Error;
 use crate::lags::Lag;
@@ -75,7 +75,7 @@ impl Receiving {
     }
 }
 
-impl Data {
+impl Span {
     /// What is told of a message that came here, for this reason if it did not come well.
     #[inline(always)]
     fn received(&self, envelope: &Envelope, error: Option<Error>) -> Status {
@@ -104,7 +104,7 @@ impl Messages {
         requests: &mut Requests,
         internal: bool,
         place: u32,
-        data: &Data,
+        data: &Span,
     ) -> Option<Request> {
         let waiting = self.unexpected.get(place)?;
         let (origin, envelope) = (waiting.origin, waiting.envelope);

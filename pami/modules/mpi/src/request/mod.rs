@@ -89,8 +89,8 @@ pub(crate) struct Entry {
     pub(crate) operation: Option<Operation>,
 }
 
-/// The generation of the active request in each slot of a context, 0 where there is none. Who tests a request sees there
-/// that it is still active, and needs no lock for that.
+/// The generation of the active request in each slot of a context, or of the communicator in each place, 0 where there is
+/// none. Who has its name sees there that it is still active, or was not freed, and needs no lock for that.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Activity(&'static [AtomicU32]);
 
@@ -99,8 +99,8 @@ pub(crate) struct Requests {
     vci: u8,
     table: SlotTable<Entry>,
     activity: Activity,
-    /// Those of the library's own.
-    own: usize,
+    /// Places left: for the application's, and for the library's own.
+    left: [usize; 2],
 }
 
 impl Links for Requests {
@@ -144,19 +144,27 @@ impl Activity {
         active.is_some_and(|active| active.load(Ordering::Relaxed) == request.generation)
     }
 
+    /// What is said of a slot, for whoever looks often.
+    pub(crate) fn of(self, index: u16) -> Option<&'static AtomicU32> {
+        self.0.get(usize::from(index))
+    }
+
     #[inline]
-    fn set(self, index: u16, generation: u32) {
+    pub(crate) fn set(self, index: u16, generation: u32) {
         if let Some(active) = self.0.get(usize::from(index)) {
             active.store(generation, Ordering::Relaxed);
         }
     }
 }
 
-/// What is said of a request for which there is no room, of the library's `own` or not.
+/// What is said of a request for which there is no room in a table of so many slots, of the library's `own` or not.
 #[cold]
-fn no_requests(own: bool, limit: usize) -> Error {
-    let what = if own { "requests of the library's own" } else { "requests" };
-    Error::NoMem { what, limit }
+fn no_requests(own: bool, slots: usize) -> Error {
+    if own {
+        Error::NoMem { what: "requests of the library's own", limit: OWN }
+    } else {
+        Error::NoMem { what: "requests", limit: slots.saturating_sub(OWN) }
+    }
 }
 
 /// Bits of a generation that cookies carry.
@@ -165,7 +173,8 @@ const GENERATIONS: usize = 0xffff_ffff;
 impl Requests {
     /// Takes a table of at most [`NONE`] slots, of which [`OWN`] are for the library's own.
     pub(crate) fn new(vci: u8, slots: &'static mut [Slot], activity: Activity) -> Self {
-        Self { vci, table: SlotTable::new(slots), activity, own: 0 }
+        let left = [slots.len().saturating_sub(OWN), OWN];
+        Self { vci, table: SlotTable::new(slots), activity, left }
     }
 
     /// Requests that there are.
@@ -205,14 +214,13 @@ impl Requests {
     /// [`Error::NoMem`].
     #[inline]
     pub(crate) fn open_complete(&mut self, own: bool, status: impl FnOnce() -> Status) -> Result<Request> {
-        let (phase, operation) = (Phase::Complete, None);
         let Key { index, generation } = self.insert(own, || Entry {
-            phase,
+            phase: Phase::Complete,
             persistent: false,
             detached: false,
             own,
             status: Some(status()),
-            operation,
+            operation: None,
         })?;
         Ok(Request { vci: self.vci, slot: index as u16, generation })
     }
@@ -234,11 +242,10 @@ impl Requests {
     /// Puts a request into a free slot, if there is one left for those of the library's `own`, or for the others.
     #[inline(always)]
     fn insert(&mut self, own: bool, entry: impl FnOnce() -> Entry) -> Result<Key> {
-        let used = if own { self.own } else { self.table.len() - self.own };
-        let limit = if own { OWN } else { self.table.capacity().saturating_sub(OWN) };
-        let key = if used < limit { self.table.insert_with(entry) } else { None };
-        let key = key.ok_or_else(|| no_requests(own, limit))?;
-        self.own += usize::from(own);
+        let left = &mut self.left[usize::from(own)];
+        let key = if *left > 0 { self.table.insert_with(entry) } else { None };
+        let Some(key) = key else { return Err(no_requests(own, self.table.capacity())) };
+        *left -= 1;
         Ok(key)
     }
 
@@ -369,7 +376,7 @@ impl Requests {
 
     /// Hands what is told of a completed request to `tell`, once, or `None` if it is active: it is free afterwards, or inactive.
     /// A status is long, so `tell` makes of it what the caller returns.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take<T>(
         &mut self,
         request: &mut Request,
@@ -381,13 +388,16 @@ impl Requests {
             Phase::Inactive => return tell(Some(&Status::EMPTY)),
             Phase::Complete => {}
         }
-        let told = tell(Some(entry.status.as_ref().unwrap_or(&Status::EMPTY)));
+        let told = match &entry.status {
+            Some(status) => tell(Some(status)),
+            None => tell(Some(&Status::EMPTY)),
+        };
         if entry.persistent {
             entry.phase = Phase::Inactive;
         } else {
             let own = entry.own;
-            self.own -= usize::from(own);
             self.table.discard(request.slot.into());
+            self.left[usize::from(own)] += 1;
             *request = Request::NULL;
         }
         told
@@ -415,8 +425,8 @@ impl Requests {
 
     /// Frees a slot, whatever it is.
     pub(crate) fn free(&mut self, index: u16) {
-        if self.table.get(index.into()).is_some_and(|entry| entry.own) {
-            self.own -= 1;
+        if let Some(entry) = self.table.get(index.into()) {
+            self.left[usize::from(entry.own)] += 1;
         }
         self.activity.set(index, 0);
         self.table.discard(index.into());

@@ -1,6 +1,6 @@
 //! What a request of point to point is to do, and how far it is.
 
-use crate::data::Data;
+use crate::data::Span;
 use crate::envelope::Envelope;
 use pami::{Endpoint, OperationError};
 
@@ -21,7 +21,7 @@ pub(crate) enum Operation {
 
 /// A send.
 pub(crate) struct Sending {
-    pub(crate) data: Data,
+    pub(crate) data: Span,
     pub(crate) target: Endpoint,
     /// The communicator's number.
     pub(crate) communicator: u32,
@@ -50,7 +50,7 @@ pub(crate) enum Awaits {
 
 /// A receive.
 pub(crate) struct Receiving {
-    pub(crate) data: Data,
+    pub(crate) data: Span,
     pub(crate) communicator: u32,
     pub(crate) source: i32,
     pub(crate) tag: i32,

@@ -34,6 +34,11 @@ fn a_duplicate_is_a_world_of_its_own() {
         twin.free().unwrap();
         assert_eq!(twin.free().unwrap_err().class(), Class::Comm);
         assert_eq!(world.free().unwrap_err().class(), Class::Comm);
+        // Its place has another then, of which the old handle knows nothing.
+        let heir = world.dup().unwrap();
+        let (sent, received) = (twin.isend(&numbers(&[3]), next, 1), twin.irecv(&a, before, 1));
+        assert_eq!([sent, received].map(|call| call.unwrap_err().class()), [Class::Comm; 2]);
+        assert_eq!(sum(&heir, 1), 3);
     });
 }
 

@@ -1,7 +1,7 @@
 //! Which receive gets which message.
 
-use crate::scene::{Comm, numbers, room, run, values};
-use mpi::{ANY_SOURCE, ANY_TAG, Class, Data, Datatype, Error, PROC_NULL, Request, Status};
+use crate::scene::{Comm, numbers, room, run, run_in, values};
+use mpi::{ANY_SOURCE, ANY_TAG, Class, Data, Datatype, Error, PROC_NULL, Request, Settings, Status};
 
 /// Bytes of a message that goes in each way: nothing, in a packet, in several, by RTS.
 const LENGTHS: [usize; 4] = [0, 4, 1000, 5000];
@@ -44,6 +44,23 @@ fn every_length_arrives_whether_it_is_waited_for_or_not() {
             }
         });
     }
+}
+
+#[test]
+fn n8_a_few_tests_in_a_row_go_by_the_bell_alone_and_the_next_one_looks() {
+    run_in(1, 1, Settings::default(), |mpi, machine| {
+        let (world, data) = (mpi.world(), room(1));
+        // Here a context may rest; bells say nothing.
+        machine.stepped();
+        let mut receive = world.irecv(&data, 0, 1).unwrap();
+        (0..100).for_each(|_| assert_eq!(mpi.test(&mut receive), Ok(None)));
+        world.send(&numbers(&[7u32]), 0, 1).unwrap();
+        let over = (1..=100).find(|_| mpi.test(&mut receive).unwrap().is_some());
+        // The last of a hundred was a look, or one of the four behind one.
+        assert!(over.is_some_and(|tests| tests <= 5), "after {over:?} tests");
+        assert_eq!(values(&data), [7]);
+        machine.lock().stepped = false;
+    });
 }
 
 #[test]
