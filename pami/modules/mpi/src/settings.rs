@@ -48,6 +48,8 @@ pub struct Settings {
     pub collective_scratch: usize,
     /// Lists of counts and displacements that each context keeps for collectives of the v forms, one for each buffer.
     pub collective_lists: usize,
+    /// Counts that these have together; one more than it has processes for each. What finds no room is refused.
+    pub collective_counts: usize,
     /// Derived datatypes at a time.
     pub types: usize,
     /// Runs of equally spaced blocks that all datatypes can have together.
@@ -91,6 +93,7 @@ impl Default for Settings {
             collective_large: 128 << 10,
             collective_scratch: 256 << 10,
             collective_lists: 8,
+            collective_counts: 32 << 10,
             types: 1024,
             type_runs: 16 << 10,
             groups: 2048,

@@ -190,7 +190,7 @@ impl Collectives {
             works: Places::new(node, settings.collective_requests, settings.collective_work)?,
             larges: Places::new(node, 1, settings.collective_large)?,
             arena: Arena::new(shared(node, "collectives", settings.collective_scratch)?),
-            lists: BlockLists::new(node, settings.collective_lists)?,
+            lists: BlockLists::new(node, settings.collective_lists, settings.collective_counts)?,
         })
     }
 

@@ -7,36 +7,44 @@ use base::fill;
 use core::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use pami::client::Node;
 use pami::collective;
+use rings::first_fit::{FirstFit, Span};
 use rings::slot_table::{Slot, SlotTable};
 
-/// A list of blocks.
+/// A list of blocks: the first of its places, of which it has one for each block and one more.
 struct List {
+    start: usize,
+    blocks: usize,
+}
+
+/// The lists of a context, in places that they have together.
+#[derive(Default)]
+pub(crate) struct BlockLists {
+    lists: SlotTable<List>,
     /// Where block `i` starts among the packed ones, and, one further, ends.
     bounds: &'static [AtomicUsize],
     displacements: &'static [AtomicIsize],
-}
-
-/// The lists of a context, each with room for a block of every task of the job.
-#[derive(Default)]
-pub(crate) struct BlockLists {
-    lists: &'static [List],
-    /// Which of them are in use.
-    used: SlotTable<()>,
+    /// Which places are a list's.
+    taken: FirstFit,
 }
 
 impl BlockLists {
-    pub fn new<N: Node>(node: &N, count: usize) -> Result<Self> {
-        let ranks = node.tasks() as usize;
-        let mut bounds: &'static [_] =
-            fill(node, "lists of counts", count * (ranks + 1), || AtomicUsize::new(0))?;
-        let mut displacements: &'static [_] =
-            fill(node, "lists of counts", count * ranks, || AtomicIsize::new(0))?;
-        let lists: &'static [List] = fill(node, "lists of counts", count, || {
-            let ((own, others), (places, rest)) = (bounds.split_at(ranks + 1), displacements.split_at(ranks));
-            (bounds, displacements) = (others, rest);
-            List { bounds: own, displacements: places }
-        })?;
-        Ok(Self { lists, used: SlotTable::new(fill(node, "lists of counts", count, Slot::new)?) })
+    /// So many lists, with so many counts together at most: no more than all lists of all tasks have.
+    pub fn new<N: Node>(node: &N, count: usize, most: usize) -> Result<Self> {
+        const WHAT: &str = "lists of counts";
+        let places = most.min(count.saturating_mul(node.tasks() as usize + 1));
+        Ok(Self {
+            lists: SlotTable::new(fill(node, WHAT, count, Slot::new)?),
+            bounds: fill(node, WHAT, places, || AtomicUsize::new(0))?,
+            displacements: fill(node, WHAT, places, || AtomicIsize::new(0))?,
+            taken: FirstFit::new(places, fill(node, WHAT, count, Span::default)?),
+        })
+    }
+
+    /// The bounds and displacements of a list.
+    fn of(&self, number: usize) -> Option<(&'static [AtomicUsize], &'static [AtomicIsize])> {
+        let &List { start, blocks } = self.lists.get(number as u32)?;
+        let bounds = self.bounds.get(start..=start + blocks)?;
+        Some((bounds, self.displacements.get(start..start + blocks)?))
     }
 
     /// Keeps a block of each of `size` processes, with lengths in `unit`s of which an element is. Returns the list's number.
@@ -57,25 +65,29 @@ impl BlockLists {
         if displacements.len() != size && !displacements.is_empty() {
             return Err(Error::Arg("there must be a displacement for each process"));
         }
-        let limit = self.lists.len();
-        let full = Error::NoMem { what: "lists of counts of collectives", limit };
-        let number = self.used.vacant().ok_or(full)?.index as usize;
-        let list = self.lists.get(number).ok_or(full)?;
-        if list.displacements.len() < size {
-            return Err(Error::NoMem { what: "counts in a list", limit: list.displacements.len() });
-        }
+        let what = "lists of counts of collectives";
+        let full = Error::NoMem { what, limit: self.lists.capacity() };
+        self.lists.vacant().ok_or(full)?;
+        let what = "counts of collectives, all lists together";
+        let start = self.taken.allocate(size + 1).ok_or(Error::NoMem { what, limit: self.bounds.len() })?;
+        let number = self.lists.insert(List { start, blocks: size }).map_err(|_| full)?.index as usize;
+        let kept = self.write(number, counts, displacements, unit);
+        kept.map(|()| number).inspect_err(|_| self.release(number))
+    }
+
+    fn write(&self, number: usize, counts: &[usize], displacements: &[isize], unit: usize) -> Result<()> {
+        let Some(([first, bounds @ ..], places)) = self.of(number) else { return Ok(()) };
         let mut bound = 0usize;
-        list.bounds[0].store(0, Ordering::Relaxed);
-        for (&count, place) in counts.iter().zip(&list.bounds[1..]) {
+        first.store(0, Ordering::Relaxed);
+        for (&count, place) in counts.iter().zip(bounds) {
             let end = count.checked_mul(unit).and_then(|len| len.checked_add(bound));
             bound = end.ok_or(Error::Count(count))?;
             place.store(bound, Ordering::Relaxed);
         }
-        for (&displacement, place) in displacements.iter().zip(list.displacements) {
+        for (&displacement, place) in displacements.iter().zip(places) {
             place.store(displacement, Ordering::Relaxed);
         }
-        self.used.insert(()).map_err(|()| full)?;
-        Ok(number)
+        Ok(())
     }
 
     /// As [`keep`](Self::keep), in bytes; every block must lie in its memory.
@@ -93,19 +105,21 @@ impl BlockLists {
     }
 
     pub fn release(&mut self, number: usize) {
-        self.used.remove(number as u32);
+        if let Some(list) = self.lists.remove(number as u32) {
+            self.taken.free(list.start);
+        }
     }
 
     /// The blocks of `size` processes, as PAMI takes them.
     pub fn blocks(&self, number: usize, size: u32) -> Result<collective::Blocks<'static>> {
-        let bounds = self.lists.get(number).and_then(|list| list.bounds.get(..=size as usize));
+        let bounds = self.of(number).and_then(|(bounds, _)| bounds.get(..=size as usize));
         collective::Blocks::pooled(bounds.ok_or(Error::Arg("there is no such list of counts"))?)
             .map_err(|_| Error::Arg("counts do not add up"))
     }
 
     /// Length of all blocks of `size` processes together.
     pub fn total(&self, number: usize, size: u32) -> usize {
-        let bound = self.lists.get(number).and_then(|list| list.bounds.get(size as usize));
+        let bound = self.of(number).and_then(|(bounds, _)| bounds.get(size as usize));
         bound.map_or(0, |bound| bound.load(Ordering::Relaxed))
     }
 
@@ -117,12 +131,12 @@ impl BlockLists {
         size: u32,
         data: &'a Data,
     ) -> impl Iterator<Item = Result<(usize, Data)>> + 'a {
-        let list = &self.lists[number];
+        let (bounds, displacements) = self.of(number).unwrap_or_default();
         let unit = data.datatype().size().max(1);
-        (0..size as usize).map(move |rank| {
-            let (start, end) =
-                (list.bounds[rank].load(Ordering::Relaxed), list.bounds[rank + 1].load(Ordering::Relaxed));
-            let displacement = list.displacements[rank].load(Ordering::Relaxed);
+        let ends = bounds.iter().zip(bounds.iter().skip(1)).zip(displacements);
+        ends.take(size as usize).map(move |((start, end), displacement)| {
+            let (start, end) = (start.load(Ordering::Relaxed), end.load(Ordering::Relaxed));
+            let displacement = displacement.load(Ordering::Relaxed);
             Ok((start, data.displaced(displacement, (end - start) / unit)?))
         })
     }

@@ -1,7 +1,7 @@
 //! What a process does for others' windows as messages come: requests, their answers, signals.
 //!
-//! An origin asks a target for one answer at a time, so the target has a place for each task and never has to keep a request
-//! waiting for the room that its answer needs.
+//! An origin asks a target for one answer at a time, so the target has a place for each process that its windows can have and
+//! never has to keep a request waiting for the room that its answer needs.
 
 use super::answers::ANSWER_BYTES;
 use super::operate::{WindowBlocks, WindowOperation};
@@ -27,7 +27,6 @@ impl Windows {
         let Some(kind) = AccumulateKind::from_byte(request.kind).filter(|_| message.is_whole()) else {
             return false;
         };
-        let task = message.origin.task() as usize;
         if kind == AccumulateKind::Combine {
             // Nobody waits for what came of it, and a correct origin's request is never refused.
             let _ = self.carry_out(&request, kind, message.data, None);
@@ -36,12 +35,9 @@ impl Windows {
         // It goes out and in again while it is filled.
         let mut values = [0; ANSWER_BYTES];
         let len = (request.len.get() as usize).min(ANSWER_BYTES);
-        let free = self.answers.places.get(task).is_some_and(|answer| answer.waits.is_none());
-        if !free {
-            return false;
-        }
+        let Some(place) = self.answers.place_for(message.origin) else { return false };
         let good = self.carry_out(&request, kind, message.data, Some(&mut values[..len])).is_ok();
-        let Some(answer) = self.answers.places.get_mut(task) else { return false };
+        let Some(answer) = self.answers.places.get_mut(place) else { return false };
         answer.waits = Some(message.origin);
         answer.reply = Reply { ask: request.ask, good: u32::from(good).into() };
         answer.len = if good { len } else { 0 };

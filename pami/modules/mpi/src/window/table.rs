@@ -81,7 +81,7 @@ impl Windows {
             wins: SlotTable::new(fill(node, "windows", count, Slot::new)?),
             peers: fill(node, "windows", ranks, || peer)?,
             asks: Asks::new(node, if ranks == 0 { 0 } else { usize::from(settings.requests) + OWN })?,
-            answers: Answers::new(node, if ranks == 0 { 0 } else { node.tasks() as usize })?,
+            answers: Answers::new(node, most)?,
             home: None,
             exchange: EXCHANGED * (most + 1),
             memory: settings.window_memory,

@@ -1,7 +1,7 @@
 //! Collectives with little room, in many at a time, and with what they refuse.
 
 use crate::machine::buffer;
-use crate::scene::{Comm, numbers, room, run, run_with, values};
+use crate::scene::{Comm, Library, numbers, room, run, run_with, values};
 use mpi::{Basic, Blocks, Class, Data, Datatype, Error, IN_PLACE, Op, Request, Settings, reduce_local};
 use pami::collective::Order;
 
@@ -140,29 +140,35 @@ fn one_that_never_fits_is_refused_by_name() {
 
 #[test]
 fn lists_of_counts_run_out_and_come_back() {
-    run_with(3, 1, Settings { collective_lists: 2, ..tight() }, |mpi| {
-        let (world, data) = (mpi.world(), room(6));
-        let list = Blocks { data: &data, counts: &[1, 2, 3], displacements: &[5, 3, 0] };
-        for _ in 0..5 {
-            let own = numbers(&vec![world.rank(); world.rank() as usize + 1]);
-            let mut both = [world.iallgatherv(&own, list).unwrap(), world.iallgatherv(&own, list).unwrap()];
-            assert_eq!(world.iallgatherv(&own, list).unwrap_err().class(), Class::NoMem);
-            mpi.wait_all(&mut both, &mut []).unwrap();
-            assert_eq!(values(&data), [2, 2, 2, 1, 1, 0]);
-        }
-        // A call that is refused keeps none.
-        for _ in 0..5 {
-            let own = room(9);
-            assert_eq!(world.iallgatherv(&own, list).unwrap_err().class(), Class::Truncate);
-            let outside = Blocks { displacements: &[6, 3, 0], ..list };
-            assert_eq!(world.ialltoallv(Some(outside), list).unwrap_err().class(), Class::Buffer);
-            assert_eq!(world.ialltoallv(Some(list), outside).unwrap_err().class(), Class::Buffer);
-        }
-        let (going, coming) = (list, room(9));
-        let counts = [world.rank() as usize + 1; 3];
-        let coming = Blocks { data: &coming, counts: &counts, displacements: &[0, 3, 6] };
-        world.alltoallv(Some(going), coming).unwrap();
-    });
+    let lists = Settings { collective_lists: 2, ..tight() };
+    let counts = Settings { collective_lists: 5, collective_counts: 8, ..tight() };
+    for settings in [lists, counts] {
+        run_with(3, 1, settings, two_lists_and_no_more);
+    }
+}
+
+fn two_lists_and_no_more(mpi: Library) {
+    let (world, data) = (mpi.world(), room(6));
+    let list = Blocks { data: &data, counts: &[1, 2, 3], displacements: &[5, 3, 0] };
+    for _ in 0..5 {
+        let own = numbers(&vec![world.rank(); world.rank() as usize + 1]);
+        let mut both = [world.iallgatherv(&own, list).unwrap(), world.iallgatherv(&own, list).unwrap()];
+        assert_eq!(world.iallgatherv(&own, list).unwrap_err().class(), Class::NoMem);
+        mpi.wait_all(&mut both, &mut []).unwrap();
+        assert_eq!(values(&data), [2, 2, 2, 1, 1, 0]);
+    }
+    // A call that is refused keeps none.
+    for _ in 0..5 {
+        let own = room(9);
+        assert_eq!(world.iallgatherv(&own, list).unwrap_err().class(), Class::Truncate);
+        let outside = Blocks { displacements: &[6, 3, 0], ..list };
+        assert_eq!(world.ialltoallv(Some(outside), list).unwrap_err().class(), Class::Buffer);
+        assert_eq!(world.ialltoallv(Some(list), outside).unwrap_err().class(), Class::Buffer);
+    }
+    let (going, coming) = (list, room(9));
+    let counts = [world.rank() as usize + 1; 3];
+    let coming = Blocks { data: &coming, counts: &counts, displacements: &[0, 3, 6] };
+    world.alltoallv(Some(going), coming).unwrap();
 }
 
 #[test]
