@@ -137,7 +137,9 @@ fn b6_r2_a_node_of_each_board_that_a_debugger_holds_does_not_end_the_run() {
 
 #[test]
 fn b6_each_board_computes_on_several_nodes_on_a_bad_wire_too() {
-    for (board, arch, _) in BOARDS {
+    // The first two run that on a bad wire with the whole suite of boards.
+    let boards = &BOARDS[if long() { 0 } else { 2 }..];
+    for &(board, arch, _) in boards {
         let jobs = ["npb-is", "npb-cg", "halo3d", "mpi-suite"];
         for job in &jobs[..if long() { jobs.len() } else { 1 }] {
             let run = Run::new(*job).board(board).arch(arch).torus("2x2").timeout(3 * DEADLINE);
