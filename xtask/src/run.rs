@@ -22,6 +22,7 @@ mod watched;
 pub use folder::Folder;
 pub use harm::{Harm, KillWhen};
 pub use outcome::{Ending, NodeOutcome, Outcome};
+pub use permits::cores;
 pub use segment::Way;
 pub use settings::Run;
 

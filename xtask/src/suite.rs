@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, anyhow};
 use crate::arch::Arch;
 use crate::doctor::succeeds;
 use crate::progress::Voice;
-use crate::{docs, doctor, firmware, setup, workspace};
+use crate::{docs, doctor, firmware, run, setup, workspace};
 use command::{Counted, Verdict, stream};
 
 /// Which part of the suite.
@@ -237,8 +237,7 @@ impl Suite<'_> {
         command.env(firmware::ONE_IMAGE, "1");
         // Guests wait more than they reckon: for timers, for each other, for deadlines.
         if std::env::var_os(TEST_THREADS).is_none() {
-            let cores = std::thread::available_parallelism().map_or(2, usize::from);
-            command.env(TEST_THREADS, (2 * cores).to_string());
+            command.env(TEST_THREADS, (2 * run::cores()).to_string());
         }
         self.tests(GUESTS, command);
     }
