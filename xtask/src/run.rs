@@ -22,7 +22,7 @@ mod watched;
 pub use folder::Folder;
 pub use harm::{Harm, KillWhen};
 pub use outcome::{Ending, NodeOutcome, Outcome};
-pub use permits::cores;
+pub use permits::core_count;
 pub use segment::Way;
 pub use settings::Run;
 

@@ -237,7 +237,7 @@ impl Suite<'_> {
         command.env(firmware::ONE_IMAGE, "1");
         // Guests wait more than they reckon: for timers, for each other, for deadlines.
         if std::env::var_os(TEST_THREADS).is_none() {
-            command.env(TEST_THREADS, (2 * run::cores()).to_string());
+            command.env(TEST_THREADS, (2 * run::core_count()).to_string());
         }
         self.tests(GUESTS, command);
     }

@@ -106,7 +106,7 @@ mod alone;
 mod collective;
 mod count;
 mod factories;
-mod messages;
+mod mpi;
 mod one_sided;
 mod pair;
 
@@ -177,7 +177,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         Some("bare") => alone::without_adapter(task, count),
         Some("pair") => pair::rows(task, count),
         Some("team") => collective::rows(task, count),
-        Some("mpi") => messages::rows(task, count),
+        Some("mpi") => mpi::rows(task, count),
         Some(word) => Err(JobError::Argument(word, "is none of: alone, gem, bare, pair, team, mpi")),
         None => Err(JobError::Other(
             "which rows? alone, gem, bare, pair, team or mpi; `cargo xtask bench instructions` runs all",

@@ -21,11 +21,11 @@
 //!
 //! The host tool writes what [`Personality`] displays and the node parses it, so both are this code.
 
-mod level;
+mod log_level;
 mod refusal;
 mod topology;
 
-pub use level::Level;
+pub use log_level::Level;
 pub use refusal::{BadPersonality, Reason};
 pub use topology::{HartTopology, TopologyError};
 

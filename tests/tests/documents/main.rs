@@ -8,6 +8,7 @@
 //! - `name::name`: what sources define;
 //! - commands of the host tool, which it has to understand.
 
+mod instructions;
 mod limits;
 mod markdown;
 

@@ -6,13 +6,13 @@ static HARTS_IN_USE: Mutex<usize> = Mutex::new(0);
 static FREED: Condvar = Condvar::new();
 
 /// Cores of this machine that this process may run on; two if it does not say.
-pub fn cores() -> usize {
+pub fn core_count() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// Harts that may be emulated at once, unless a single run wants more.
 fn budget() -> usize {
-    8 * cores()
+    8 * core_count()
 }
 
 /// Leave to emulate some harts; given back when dropped.
