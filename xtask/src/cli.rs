@@ -16,7 +16,9 @@ use crate::board::{self, Board};
 use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
-use crate::{bench, claims, conform, docs, doctor, firmware, helper, jobs, node, serial, table};
+use crate::{
+    bench, claims, conform, docs, doctor, firmware, helper, jobs, json, node, picture, serial, table,
+};
 use nodes::{Host, Qemu};
 
 /// Builds Pamir's firmware, boots it on emulated nodes of a torus, and watches it.
@@ -84,6 +86,9 @@ enum Bench {
         /// Write the counts to tests/instructions.toml
         #[arg(long)]
         update: bool,
+        /// Write the figures into FILE; docs/results.md has the schema
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
     },
     /// Measure what a porter looks at first: clock, timer, wake-ups, a cache line to and fro, copies, frames and messages
     Board {
@@ -93,6 +98,9 @@ enum Bench {
         /// Instruction set of the nodes [default: aarch64, or that of the board]
         #[arg(long, value_enum)]
         arch: Option<Arch>,
+        /// Write the figures into FILE; docs/results.md has the schema
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
     },
     /// Measure messages and collectives beside other messaging libraries, on the same two cores of this machine in one run
     ///
@@ -112,6 +120,9 @@ enum Bench {
         /// Round trips per row
         #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
         rounds: u32,
+        /// Write the figures into FILE; docs/results.md has the schema
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
     },
 }
 
@@ -202,6 +213,9 @@ struct Test {
     /// Tests run at full size; takes hours
     #[arg(long)]
     long: bool,
+    /// Write what became of each stage and test into FILE; docs/results.md has the schema
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// Run nothing: list the requirements of docs/requirements.md and the tests that carry each; fail if one has none
     #[arg(long, exclusive = true)]
     claims: bool,
@@ -238,8 +252,8 @@ fn fail(error: &anyhow::Error, voice: &Voice) -> u8 {
 fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
     let code = |good: bool| u8::from(!good);
     match verb {
-        Verb::Qemu(qemu) => boot(qemu.asks_help(), || qemu.into_run(), interrupt, voice),
-        Verb::Host(host) => boot(host.asks_help(), || host.into_run(), interrupt, voice),
+        Verb::Qemu(qemu) => boot(qemu.asks_help(), &qemu.files(), || qemu.into_run(), interrupt, voice),
+        Verb::Host(host) => boot(host.asks_help(), &host.files(), || host.into_run(), interrupt, voice),
         Verb::Jobs => list(voice).map(code),
         Verb::Boards => {
             voice.print(&board::list());
@@ -256,22 +270,22 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
                 (_, true) => Scope::Guests,
                 _ => Scope::All,
             };
-            suite::run(test.filter.as_deref(), scope, test.long, voice).map(code)
+            suite::run(test.filter.as_deref(), scope, test.long, test.json.as_deref(), voice).map(code)
         }
         Verb::Conform(Conform { step, board, arch }) => {
             conform::run(board, arch, step.as_deref(), interrupt, voice).map(code)
         }
         Verb::Images => firmware::build_all(voice).map(|()| 0),
-        Verb::Bench(Bench::Instructions { arch, update }) => {
-            bench::instructions(arch, update, voice).map(code)
+        Verb::Bench(Bench::Instructions { arch, update, json }) => {
+            bench::instructions(arch, update, json.as_deref(), voice).map(code)
         }
-        Verb::Bench(Bench::Board { board, arch }) => {
-            voice.print(bench::board(board, arch, voice)?.trim_end());
-            Ok(0)
+        Verb::Bench(Bench::Board { board, arch, json }) => {
+            json.as_deref().map_or(Ok(()), json::check)?;
+            bench::board(board, arch, voice)?.show(json.as_deref(), voice).map(|()| 0)
         }
-        Verb::Bench(Bench::Ratios { arch, rounds }) => {
-            voice.print(bench::ratios(arch, rounds, voice)?.trim_end());
-            Ok(0)
+        Verb::Bench(Bench::Ratios { arch, rounds, json }) => {
+            json.as_deref().map_or(Ok(()), json::check)?;
+            bench::ratios(arch, rounds, voice)?.show(json.as_deref(), voice).map(|()| 0)
         }
         Verb::Bench(Bench::Peers(Peers { runs, rows, peers, cores, keep_all, json })) => {
             let options = bench::PeersOptions { runs, rows, peers, cores, keep_all, json };
@@ -283,9 +297,31 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
     }
 }
 
+/// What to write of a run, and where to.
+struct Files {
+    picture: Option<PathBuf>,
+    json: Option<PathBuf>,
+}
+
+impl Files {
+    /// Fails if one cannot be written.
+    fn check(&self) -> Result<()> {
+        [&self.picture, &self.json].into_iter().flatten().try_for_each(|file| json::check(file))
+    }
+
+    fn write(&self, outcome: &Outcome) -> Result<()> {
+        if let Some(file) = &self.picture {
+            std::fs::write(file, picture::svg(outcome))
+                .with_context(|| format!("cannot write {}", file.display()))?;
+        }
+        self.json.as_ref().map_or(Ok(()), |file| json::write(file, &json::run(outcome)))
+    }
+}
+
 /// Does a `run`, or tells the arguments of the job that the user `asks` for.
 fn boot(
     asks: Option<String>,
+    files: &Files,
     run: impl FnOnce() -> Run,
     interrupt: &Arc<AtomicBool>,
     voice: &Voice,
@@ -295,8 +331,10 @@ fn boot(
         voice.print(&jobs::help(&job)?);
         return Ok(0);
     }
+    files.check()?;
     let outcome = run().voice(voice.clone()).interrupt(Arc::clone(interrupt)).run()?;
     close(&outcome, voice);
+    files.write(&outcome)?;
     Ok(outcome.exit_code())
 }
 

@@ -21,7 +21,7 @@ mod watched;
 
 pub use folder::Folder;
 pub use harm::{Harm, KillWhen};
-pub use outcome::{Ending, NodeOutcome, Outcome};
+pub use outcome::{Asked, Ending, NodeOutcome, Outcome};
 pub use permits::core_count;
 pub use segment::Way;
 pub use settings::Run;
@@ -142,7 +142,17 @@ impl Run {
             remarks.push(format!("{error:#}"));
         }
         let statistics = fabric.stop().context("the fabric failed")?;
+        let asked = Asked {
+            job: self.job,
+            arguments: self.arguments,
+            board: self.board,
+            arch: self.arch,
+            torus: shape,
+            harts,
+            mode: self.mode,
+        };
         let mut outcome = Outcome {
+            asked,
             ending,
             nodes: nodes.into_iter().map(Watched::into_outcome).collect(),
             way,

@@ -231,6 +231,12 @@ pub fn emulator(arch: Arch, voice: &Voice) -> Result<PathBuf> {
     }
 }
 
+/// The version of the QEMU at hand for `arch`, as in `7.2`.
+pub fn emulator_version(arch: Arch) -> Option<String> {
+    let said = output(Command::new(find_emulator(arch)?).arg("--version"))?;
+    version(&said).map(|(major, minor)| format!("{major}.{minor}"))
+}
+
 fn find_or_install(arch: Arch, voice: &Voice) -> Result<PathBuf> {
     // Tests boot side by side.
     static ONE: Mutex<()> = Mutex::new(());

@@ -3,16 +3,17 @@
 mod command;
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
+use serde_json::{Value, json};
 
 use crate::arch::Arch;
 use crate::doctor::succeeds;
 use crate::progress::Voice;
-use crate::{docs, doctor, firmware, run, setup, workspace};
+use crate::{docs, doctor, firmware, json, run, setup, workspace};
 use command::{Counted, Verdict, stream};
 
 /// Which part of the suite.
@@ -56,12 +57,11 @@ const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing";
 
+#[derive(Default)]
 struct Stage {
     name: String,
     time: Duration,
-    verdict: Verdict,
-    passed: u64,
-    failed: u64,
+    counted: Counted,
 }
 
 /// A stage to be run beside others.
@@ -81,8 +81,19 @@ struct Suite<'a> {
 }
 
 /// Runs the suite; with a filter that names stages (`Miri: drivers`, `clippy`) only these, with another only the tests whose
-/// name contains it, of which there must be one. `long` tests run at full size. True if nothing failed.
-pub fn run(filter: Option<&str>, scope: Scope, long: bool, voice: &Voice) -> Result<bool> {
+/// name contains it, of which there must be one. `long` tests run at full size. What became of all goes into the file `json`.
+/// True if nothing failed.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn run(
+    filter: Option<&str>,
+    scope: Scope,
+    long: bool,
+    json: Option<&Path>,
+    voice: &Voice,
+) -> Result<bool> {
+    json.map_or(Ok(()), json::check)?;
     let long = long || std::env::var_os(LONG).is_some();
     let (only, filter) = if filter.is_some_and(names_stages) { (filter, None) } else { (None, filter) };
     let mut suite = Suite { voice, only, filter, long, stages: Vec::new() };
@@ -96,7 +107,9 @@ pub fn run(filter: Option<&str>, scope: Scope, long: bool, voice: &Voice) -> Res
     if scope != Scope::Host {
         suite.guest_tests();
     }
-    Ok(suite.close())
+    let good = suite.close();
+    json.map_or(Ok(()), |file| json::write(file, &suite.results()))?;
+    Ok(good)
 }
 
 /// Whether `name` names a stage, or is the first word of some stages' names.
@@ -304,7 +317,8 @@ impl Suite<'_> {
 
     fn skip(&mut self, name: &str, why: &str) {
         let verdict = Verdict::Skipped(why.to_owned());
-        self.record(Stage { name: name.to_owned(), time: Duration::ZERO, verdict, passed: 0, failed: 0 });
+        let counted = Counted { verdict, ..Counted::default() };
+        self.record(Stage { name: name.to_owned(), counted, ..Stage::default() });
     }
 
     fn announce(&self, name: &str) {
@@ -312,20 +326,46 @@ impl Suite<'_> {
     }
 
     fn finish(&mut self, name: String, time: Duration, outcome: Result<Counted>) {
-        let failed = |error| (Verdict::Failed(format!("{error:#}")), 0, 0);
-        let (verdict, passed, failed) = outcome.unwrap_or_else(failed);
-        self.record(Stage { name, time, verdict, passed, failed });
+        let failed = |error| Counted { verdict: Verdict::Failed(format!("{error:#}")), ..Counted::default() };
+        self.record(Stage { name, time, counted: outcome.unwrap_or_else(failed) });
     }
 
     fn record(&mut self, mut stage: Stage) {
         // A stage may fail without any of its tests failing: by a warning, or because it does not build.
-        if matches!(stage.verdict, Verdict::Failed(_)) && stage.failed == 0 {
-            stage.failed = 1;
+        let counted = &mut stage.counted;
+        if matches!(counted.verdict, Verdict::Failed(_)) && counted.failed == 0 {
+            counted.failed = 1;
         }
-        if let Verdict::Failed(why) | Verdict::Skipped(why) = &stage.verdict {
+        if let Verdict::Failed(why) | Verdict::Skipped(why) = &counted.verdict {
             self.voice.say(&format!("{}: {why}", stage.name));
         }
         self.stages.push(stage);
+    }
+
+    /// What became of all stages and tests (SPEC X-4).
+    fn results(&self) -> Value {
+        let stage = |stage: &Stage| {
+            let (outcome, why) = match &stage.counted.verdict {
+                Verdict::Passed => ("passed", None),
+                Verdict::Failed(why) => ("failed", Some(why)),
+                Verdict::Skipped(why) => ("skipped", Some(why)),
+            };
+            let Counted { passed, failed, tests, .. } = &stage.counted;
+            json!({
+                "name": stage.name,
+                "outcome": outcome,
+                "why": why,
+                "seconds": stage.time.as_secs_f64(),
+                "passed": passed,
+                "failed": failed,
+                "tests": tests,
+            })
+        };
+        let stages: Vec<_> = self.stages.iter().map(stage).collect();
+        json::results(
+            "test",
+            json!({ "long": self.long, "filter": self.filter.or(self.only), "stages": stages }),
+        )
     }
 
     /// The summary. True if nothing failed.
@@ -333,20 +373,21 @@ impl Suite<'_> {
         let width = self.stages.iter().map(|stage| stage.name.len()).max().unwrap_or(0);
         let (mut passed, mut failed) = (0, 0);
         for stage in &self.stages {
-            let (word, remark) = match &stage.verdict {
+            let counted = &stage.counted;
+            let (word, remark) = match &counted.verdict {
                 Verdict::Passed => (console::style("passed ").green(), ""),
                 Verdict::Failed(_) => (console::style("failed ").red(), ""),
                 Verdict::Skipped(why) => (console::style("skipped").yellow(), why.as_str()),
             };
             let seconds = stage.time.as_secs_f64();
-            let tests = match stage.passed + stage.failed {
+            let tests = match counted.passed + counted.failed {
                 0 => String::new(),
-                _ => format!("{} passed, {} failed", stage.passed, stage.failed),
+                _ => format!("{} passed, {} failed", counted.passed, counted.failed),
             };
             let line = format!("{word} {:width$} {seconds:>7.1} s  {tests}{remark}", stage.name);
             self.voice.print(line.trim_end());
-            passed += stage.passed;
-            failed += stage.failed;
+            passed += counted.passed;
+            failed += counted.failed;
         }
         if let Some(filter) = self.filter
             && passed + failed == 0
@@ -360,7 +401,7 @@ impl Suite<'_> {
             self.voice.print(&format!("no stage has the name {only:?}"));
             return false;
         }
-        let skipped = |stage: &Stage| match &stage.verdict {
+        let skipped = |stage: &Stage| match &stage.counted.verdict {
             Verdict::Skipped(why) => Some(format!("{} ({why})", stage.name)),
             _ => None,
         };
@@ -411,16 +452,25 @@ mod tests {
         let voice = Voice::quiet();
         let stage = |passed| Stage {
             name: "tests".into(),
-            time: Duration::ZERO,
-            verdict: Verdict::Passed,
-            passed,
-            failed: 0,
+            counted: Counted { passed, ..Counted::default() },
+            ..Stage::default()
         };
         let good = |filter, passed| {
             Suite { voice: &voice, only: None, filter, long: false, stages: vec![stage(passed)] }.close()
         };
         assert!(!good(Some("NOSUCH"), 0));
         assert!(good(Some("n8_"), 1) && good(None, 0));
+    }
+
+    #[test]
+    fn x4_the_schema_of_a_test_run_is_as_the_document_says() {
+        let test = command::Test { name: "n8_wakes".into(), passed: true, ended: 1.5 };
+        let counted = Counted { passed: 1, tests: vec![test], ..Counted::default() };
+        let stages = vec![Stage { name: "unit tests".into(), counted, ..Stage::default() }];
+        let suite = Suite { voice: &Voice::quiet(), only: None, filter: None, long: false, stages };
+        let results = suite.results();
+        json::tests::same(&results, "## `cargo xtask test`");
+        assert_eq!(results["stages"][0]["tests"][0]["name"], "n8_wakes");
     }
 
     #[test]

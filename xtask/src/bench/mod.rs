@@ -15,37 +15,65 @@ pub use peers::{Options as PeersOptions, peers};
 pub use ratios::ratios;
 pub use table::{Committed, Complaint, UPDATE};
 
-use anyhow::{Context as _, Result};
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::{Value, json};
 
 use crate::arch::Arch;
+use crate::json;
 use crate::progress::Voice;
-use crate::workspace;
 
-/// Counts on `arch`, or on all, and prints the counts beside the committed ones; with `update` commits them. True if
-/// nothing is wrong with them.
+/// What a measurement found: a table for people, and the same for programs.
+pub struct Figures {
+    /// The table.
+    pub text: String,
+    /// What `--json` writes.
+    pub json: Value,
+}
+
+impl Figures {
+    /// Prints the table, and writes the file if one is wanted.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn show(&self, file: Option<&Path>, voice: &Voice) -> Result<()> {
+        voice.print(self.text.trim_end());
+        file.map_or(Ok(()), |file| json::write(file, &self.json))
+    }
+}
+
+/// Counts on `arch`, or on all, and prints the counts beside the committed ones; with `update` commits them. Writes them into
+/// the file `json` too. True if nothing is wrong with them.
 ///
 /// # Errors
 /// If a guest fails, or a file cannot be read or written.
-pub fn instructions(arch: Option<Arch>, update: bool, voice: &Voice) -> Result<bool> {
+pub fn instructions(arch: Option<Arch>, update: bool, json: Option<&Path>, voice: &Voice) -> Result<bool> {
+    json.map_or(Ok(()), json::check)?;
     let mut committed = Committed::load()?;
     let mut all = Vec::new();
     for arch in Arch::ALL.into_iter().filter(|&it| arch.is_none_or(|arch| arch == it)) {
         all.push((arch, measure(arch, voice)?));
     }
-    let text = committed.render(&all);
-    voice.print(text.trim_end());
-    let spreads = all.iter().flat_map(|(arch, counts)| counts.iter().map(move |count| (arch, count)));
-    let spreads = spreads.filter(|(_, count)| count.varies()).map(|(arch, count)| {
+    voice.print(committed.render(&all).trim_end());
+    for (arch, count) in each(&all).filter(|(_, count)| count.varies()) {
         let (least, most) = count.spread;
-        format!("repeats of {} on {arch}: {least} to {most}\n", count.row)
-    });
-    let text = text + &spreads.collect::<String>();
-    let folder = workspace::target().join("pamir");
-    let file = folder.join("instructions.txt");
-    std::fs::create_dir_all(&folder)
-        .and_then(|()| std::fs::write(&file, &text))
-        .with_context(|| format!("cannot write {}", file.display()))?;
-    voice.say(&format!("written to {}", file.display()));
+        voice.print(&format!("repeats of {} on {arch}: {least} to {most}", count.row));
+    }
+    if let Some(file) = json {
+        let row = |(arch, count): (Arch, &Count)| {
+            json!({
+                "row": count.row,
+                "arch": arch.to_string(),
+                "instructions": count.instructions,
+                "least": count.spread.0,
+                "most": count.spread.1,
+                "committed": committed.get(&count.row, arch),
+            })
+        };
+        let rows: Vec<_> = each(&all).map(row).collect();
+        json::write(file, &json::results("bench instructions", json!({ "rows": rows })))?;
+    }
     if update {
         for (arch, counts) in &all {
             committed.update(*arch, counts);
@@ -65,4 +93,9 @@ pub fn instructions(arch: Option<Arch>, update: bool, voice: &Voice) -> Result<b
         voice.say(&format!("if that is meant to be: {UPDATE}"));
     }
     Ok(good)
+}
+
+/// All counts, each with its architecture.
+fn each(all: &[(Arch, Vec<Count>)]) -> impl Iterator<Item = (Arch, &Count)> {
+    all.iter().flat_map(|(arch, counts)| counts.iter().map(|count| (*arch, count)))
 }

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
 
+use super::Figures;
 use crate::arch::Arch;
+use crate::json;
 use crate::progress::Voice;
 use crate::run::Run;
 
@@ -45,22 +48,27 @@ impl Row {
     }
 }
 
-/// Measures on `arch`, on two nodes of a hart each, and returns the table.
+/// A line of the table: what it is of, for messages, for bare frames.
+pub(super) type Line = (&'static str, f64, f64);
+
+/// Measures on `arch`, on two nodes of a hart each.
 ///
 /// # Errors
 /// If the run fails.
-pub fn ratios(arch: Arch, rounds: u32, voice: &Voice) -> Result<String> {
+pub fn ratios(arch: Arch, rounds: u32, voice: &Voice) -> Result<Figures> {
     let run = Run::new(JOB).arch(arch).torus("2").harts(1).args(["--rounds", &rounds.to_string()]);
     let outcome = run.timeout(DEADLINE).voice(voice.clone()).run()?;
     if !outcome.success() {
         bail!("{JOB} on {arch} failed\n{}", outcome.explain());
     }
     let rows: Vec<_> = outcome.lines().filter_map(|line| Row::parse(&line.text)).collect();
-    table(&rows)
+    let lines = lines(&rows)?;
+    let json = json!({ "arch": arch.to_string(), "rows": values(&lines) });
+    Ok(Figures { text: table(&lines), json: json::results("bench ratios", json) })
 }
 
 /// Messages beside bare frames, of the job's rows.
-pub(super) fn table(rows: &[Row]) -> Result<String> {
+pub(super) fn lines(rows: &[Row]) -> Result<[Line; 4]> {
     let row = |way: &str, bytes: Option<u64>| {
         let mut rows = rows.iter().filter(|row| row.way == way);
         let row = rows.rfind(|row| bytes.is_none_or(|bytes| row.bytes == bytes));
@@ -71,18 +79,28 @@ pub(super) fn table(rows: &[Row]) -> Result<String> {
     // Its last row has the longest frames.
     let (frame, frames) = (row(BARE, Some(SHORT))?, row(BARE, None)?);
     let most = frames.per_second * frames.bytes as f64 / 1e6;
-    let lines = [
+    Ok([
         ("half round trip of 8 B, us", short.half_round_trip_us, frame.half_round_trip_us),
         ("8 B, thousands a second", short.per_second / 1e3, frame.per_second / 1e3),
         ("1 MiB, MB/s", long.megabytes(), most),
         ("1 MiB within a node, MB/s", within.megabytes(), most),
-    ];
+    ])
+}
+
+/// The lines for programs.
+pub(super) fn values(lines: &[Line]) -> Vec<Value> {
+    let value = |&(what, messages, bare): &Line| json!({ "what": what, "messages": messages, "bare_frames": bare, "ratio": messages / bare });
+    lines.iter().map(value).collect()
+}
+
+/// The lines for people.
+pub(super) fn table(lines: &[Line]) -> String {
     let mut text =
         format!("{:<28} {:>10} {:>12} {:>8}\n", "over one hop", "messages", "bare frames", "ratio");
     for (what, message, bare) in lines {
         text += &format!("{what:<28} {message:>10.1} {bare:>12.1} {:>8.2}\n", message / bare);
     }
-    Ok(text)
+    text
 }
 
 #[cfg(test)]
@@ -101,11 +119,13 @@ bare frames, 1 hop             4000         60.00       100000        400
 ";
         let rows: Vec<_> = lines.lines().filter_map(Row::parse).collect();
         assert_eq!(rows.len(), 5);
-        let text = table(&rows).unwrap();
+        let lines = super::lines(&rows).unwrap();
+        let text = table(&lines);
         let ratios: Vec<_> =
             text.lines().skip(1).map(|line| line.split_whitespace().last().unwrap()).collect();
         assert_eq!(ratios, ["2.00", "0.50", "0.26", "5.24"], "{text}");
-        let error = table(&rows[..3]).unwrap_err().to_string();
+        assert_eq!(values(&lines)[2]["ratio"], lines[2].1 / lines[2].2);
+        let error = super::lines(&rows[..3]).unwrap_err().to_string();
         assert_eq!(error, "ping printed no row for bare frames, 1 hop, 8 bytes");
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use super::Files;
 use crate::arch::Arch;
 use crate::board::Board;
 use crate::jobs;
@@ -85,6 +86,12 @@ struct Nodes {
     /// Capture all packets into FILE, for Wireshark
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+    /// Draw the torus and the tree network with what went over each link into FILE, an SVG image
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+    /// Write how the run went into FILE: each node, each link, times; docs/results.md has the schema
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// What befalls packets on their way: drop, corrupt, dup and reorder in percent, delay, and a seed
     ///
     /// As in drop=1%,corrupt=0.1%,dup=1%,delay=0..20ms,reorder=5%,seed=7. Percentages are of packets, however
@@ -142,6 +149,10 @@ impl Nodes {
         self.arguments.iter().any(|word| ["--help", "-h"].contains(&word.as_str())).then(|| self.job.clone())
     }
 
+    fn files(&self) -> Files {
+        Files { picture: self.picture.clone(), json: self.json.clone() }
+    }
+
     fn into_run(self, board: Board) -> Run {
         let usage = jobs::usage(&self.job);
         let alone = usage.filter(|usage| usage.alone && self.torus.is_none() && self.mode.is_none());
@@ -155,6 +166,7 @@ impl Nodes {
             .agent_core(self.agent_core)
             .tree(!self.no_tree)
             .lossless(self.lossless)
+            .counts_links(self.picture.is_some())
             .log(self.log)
             .args(self.arguments)
             .refuse_early();
@@ -179,6 +191,11 @@ impl Nodes {
 }
 
 impl Qemu {
+    /// What to write of the run.
+    pub(super) fn files(&self) -> Files {
+        self.nodes.files()
+    }
+
     /// The job, if the user wants to know its arguments.
     pub(super) fn asks_help(&self) -> Option<String> {
         self.nodes.asks_help()
@@ -197,6 +214,11 @@ impl Qemu {
 }
 
 impl Host {
+    /// What to write of the run.
+    pub(super) fn files(&self) -> Files {
+        self.nodes.files()
+    }
+
     /// The job, if the user wants to know its arguments.
     pub(super) fn asks_help(&self) -> Option<String> {
         self.nodes.asks_help()

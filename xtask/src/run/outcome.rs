@@ -3,11 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pami::topology::TorusShape;
+
 use super::{Folder, Way};
+use crate::arch::Arch;
+use crate::board::Board;
 use crate::console::Status;
 use crate::fabric::Statistics;
 use crate::log::LogLine;
 use crate::node::Exit;
+use crate::personality::Mode;
 
 /// Why a run came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,9 +84,30 @@ impl NodeOutcome {
     }
 }
 
+/// What was to run, and on which nodes.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The job.
+    pub job: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// The nodes' board.
+    pub board: Board,
+    /// Their instruction set.
+    pub arch: Arch,
+    /// How they are joined.
+    pub torus: TorusShape,
+    /// Harts of each.
+    pub harts: u8,
+    /// How these are divided among tasks.
+    pub mode: Mode,
+}
+
 /// How a run went.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// What was asked for.
+    pub asked: Asked,
     /// Why it ended.
     pub ending: Ending,
     /// By rank.

@@ -46,6 +46,7 @@ impl Way {
         let reasons = [
             (run.board.is_emulated(), "emulated nodes have cards"),
             (run.by_fabric, "--fabric says so"),
+            (run.counts_links, "--picture shows its links"),
             (run.faults.is_some(), "--faults happen there"),
             (!run.links_down.is_empty(), "--link-down happens there"),
             (run.pcap.is_some(), "--pcap captures there"),
@@ -117,6 +118,7 @@ mod tests {
         );
         for (run, word) in [
             (run().by_fabric(true), "--fabric"),
+            (run().counts_links(true), "--picture"),
             (run().faults("drop=1%"), "--faults"),
             (run().link_down("0:+x@1s..2s"), "--link-down"),
             (run().pcap("file"), "--pcap"),

@@ -41,6 +41,7 @@ pub struct Run {
     pub(super) lossless: bool,
     pub(super) baud: Option<u32>,
     pub(super) by_fabric: bool,
+    pub(super) counts_links: bool,
     pub(super) agent: bool,
     pub(super) tree: bool,
     pub(super) arguments: Vec<String>,
@@ -86,6 +87,7 @@ impl Run {
             lossless: false,
             baud: None,
             by_fabric: false,
+            counts_links: false,
             agent: false,
             tree: true,
             arguments: Vec::new(),
@@ -193,6 +195,12 @@ impl Run {
     /// Whether nodes that are processes of this machine send packets through the fabric, though they could share memory.
     pub fn by_fabric(mut self, by_fabric: bool) -> Self {
         self.by_fabric = by_fabric;
+        self
+    }
+
+    /// Whether it is to be known what went over each link: packets go through the fabric then, which counts.
+    pub fn counts_links(mut self, counts_links: bool) -> Self {
+        self.counts_links = counts_links;
         self
     }
 

@@ -3,21 +3,41 @@
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use serde::Serialize;
 
 use crate::helper::Helper;
 
 /// How a stage went.
+#[derive(Default)]
 pub(super) enum Verdict {
+    #[default]
     Passed,
     Failed(String),
     Skipped(String),
 }
 
-/// How a command went, and how many tests it says have passed and failed.
-pub(super) type Counted = (Verdict, u64, u64);
+/// A test that a command ran.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(super) struct Test {
+    /// Its name.
+    pub(super) name: String,
+    /// Whether it passed.
+    pub(super) passed: bool,
+    /// When it was over, in seconds since the command began.
+    pub(super) ended: f64,
+}
+
+/// How a command went, and what it says of its tests.
+#[derive(Default)]
+pub(super) struct Counted {
+    pub(super) verdict: Verdict,
+    pub(super) passed: u64,
+    pub(super) failed: u64,
+    pub(super) tests: Vec<Test>,
+}
 
 /// Runs a command until its deadline, passes its output on to `out`, and counts cargo's test results in it.
 pub(super) fn stream(mut command: Command, deadline: Duration, out: &mut impl Write) -> Result<Counted> {
@@ -35,35 +55,46 @@ pub(super) fn stream(mut command: Command, deadline: Duration, out: &mut impl Wr
             }
             late
         });
-        let counts = stdout.map_or(Ok((0, 0)), |stdout| pass_on(stdout, out));
+        let counted = stdout.map_or_else(|| Ok(Counted::default()), |stdout| pass_on(stdout, out));
         let status = helper.wait().context("waiting for a stage");
         drop(done);
         let late = watchdog.join().unwrap_or(false);
-        let (passed, failed) = counts?;
-        let status = status?;
+        let (counted, status) = (counted?, status?);
         let verdict = match (late, status.success()) {
             (true, _) => Verdict::Failed(format!("not done after {} s: ended", deadline.as_secs())),
             (_, true) => Verdict::Passed,
             _ => Verdict::Failed(status.to_string()),
         };
-        Ok((verdict, passed, failed))
+        Ok(Counted { verdict, ..counted })
     })
 }
 
 /// Passes all output on, and counts tests that passed and failed.
-fn pass_on(from: impl Read, out: &mut impl Write) -> Result<(u64, u64)> {
-    let (mut passed, mut failed) = (0, 0);
+fn pass_on(from: impl Read, out: &mut impl Write) -> Result<Counted> {
+    let (start, mut counted) = (Instant::now(), Counted::default());
     for line in BufReader::new(from).split(b'\n') {
         let mut line = line.context("reading a stage's output")?;
-        if let Some((good, bad)) = results(&String::from_utf8_lossy(&line)) {
-            passed += good;
-            failed += bad;
+        let text = String::from_utf8_lossy(&line);
+        if let Some((good, bad)) = results(&text) {
+            counted.passed += good;
+            counted.failed += bad;
         }
+        counted.tests.extend(verdict(&text).map(|(name, passed)| Test {
+            name: name.to_owned(),
+            passed,
+            ended: start.elapsed().as_secs_f64(),
+        }));
         line.push(b'\n');
         // Whoever reads may have gone; the verdict stays.
         let _ = out.write_all(&line);
     }
-    Ok((passed, failed))
+    Ok(counted)
+}
+
+/// The name in a line such as `test n8_wakes ... ok`, and whether it passed.
+fn verdict(line: &str) -> Option<(&str, bool)> {
+    let (name, word) = line.trim().strip_prefix("test ")?.split_once(" ... ")?;
+    ["ok", "FAILED"].contains(&word).then_some((name, word == "ok"))
 }
 
 /// The counts in a line such as `test result: ok. 3 passed; 1 failed; 0 ignored; ...`.
@@ -77,7 +108,6 @@ fn results(line: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
 
     #[test]
     fn x1_results_of_cargo_test_are_counted() {
@@ -86,6 +116,17 @@ mod tests {
         assert_eq!(results("test result: ok. 7 passed; 0 failed; 0 ignored"), Some((7, 0)));
         assert_eq!(results("test n8_wakes ... ok"), None);
         assert_eq!(results(""), None);
+    }
+
+    #[test]
+    fn x4_what_became_of_each_test_is_told() {
+        assert_eq!(verdict("test n8_wakes ... ok"), Some(("n8_wakes", true)));
+        assert_eq!(verdict("test a::b - should panic ... FAILED"), Some(("a::b - should panic", false)));
+        assert_eq!(verdict("test result: ok. 3 passed; 1 failed; 0 ignored"), None);
+        let (counted, _) = shell("echo 'test a ... ok'; echo 'test b ... FAILED'", Duration::from_secs(600));
+        let told: Vec<_> = counted.tests.iter().map(|test| (test.name.as_str(), test.passed)).collect();
+        assert_eq!(told, [("a", true), ("b", false)]);
+        assert!(counted.tests[0].ended <= counted.tests[1].ended);
     }
 
     fn shell(script: &str, deadline: Duration) -> (Counted, String) {
@@ -100,12 +141,11 @@ mod tests {
     fn r6_a_stage_past_its_deadline_is_ended_with_all_it_started() {
         // What it started holds the output open: reading it would take a minute.
         let start = Instant::now();
-        let ((verdict, ..), said) = shell("echo begun; sleep 60 & wait", Duration::from_millis(300));
-        assert!(matches!(verdict, Verdict::Failed(why) if why.contains("not done after")));
+        let (counted, said) = shell("echo begun; sleep 60 & wait", Duration::from_millis(300));
+        assert!(matches!(counted.verdict, Verdict::Failed(why) if why.contains("not done after")));
         assert_eq!(said, "begun\n");
         assert!(start.elapsed() < Duration::from_secs(50), "it was waited for");
-        let ((verdict, passed, _), _) =
-            shell("echo 'test result: ok. 3 passed; 0 failed'", Duration::from_secs(600));
-        assert!(matches!(verdict, Verdict::Passed) && passed == 3);
+        let (counted, _) = shell("echo 'test result: ok. 3 passed; 0 failed'", Duration::from_secs(600));
+        assert!(matches!(counted.verdict, Verdict::Passed) && counted.passed == 3);
     }
 }

@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result, bail};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::progress::Voice;
-use crate::{helper, workspace};
+use crate::{helper, json, workspace};
 use catalogue::{Peer, Row};
 use obtain::Ready;
 use results::{PeerReport, Report, RunReport};
@@ -212,15 +212,13 @@ fn cpu() -> String {
 
 fn write(report: &Report, rows: &[&Row], file: &Path) -> Result<()> {
     let picture: Vec<_> = rows.iter().copied().filter(|row| PICTURE.contains(&row.name)).collect();
-    let json = serde_json::to_string_pretty(report).context("results that are no JSON")?;
     let svg = file.with_extension("svg");
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    for (file, text) in [(file, json), (&svg, table::svg(report, &picture))] {
-        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
-    }
-    Ok(())
+    json::write(file, report)?;
+    std::fs::write(&svg, table::svg(report, &picture))
+        .with_context(|| format!("cannot write {}", svg.display()))
 }
 
 #[cfg(test)]

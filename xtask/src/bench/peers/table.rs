@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::catalogue::{OURS, RAW, Row, Unit};
 use super::results::{Cell, PeerReport, Report, Summary};
+use crate::picture::escape;
 
 /// A number with three digits that say something.
 fn short(value: f64) -> String {
@@ -122,10 +123,6 @@ pub fn svg(report: &Report, rows: &[&Row]) -> String {
          font-size=\"11\">\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n{body}\
          <text x=\"8\" y=\"{top}\" fill=\"#666666\">{foot}</text>\n</svg>\n"
     )
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
