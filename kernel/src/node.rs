@@ -147,7 +147,8 @@ fn split_memory(
 ) -> (&'static mut [u8], heapless::Vec<Memory, HARTS>) {
     let unit = drivers::heap_bytes(division.tasks, usize::from(personality.contexts));
     let tree = if personality.tree { TreeAdapter::<Card>::HEAP_BYTES } else { 0 };
-    let wanted = (HEAP_BYTES + unit + unit / 4 + tree).next_multiple_of(PAGE);
+    let wanted = HEAP_BYTES + unit + unit / 4 + tree + board::heap_bytes(machine);
+    let wanted = wanted.next_multiple_of(PAGE);
     let (have, left) = (layout::bytes(&machine.banks), layout::bytes(&free));
     let domain = |hart: usize| machine.harts.get(hart).and_then(|hart| hart.domain);
     let heap = layout::take(&mut free, wanted, domain(0)).filter(|_| left >= 2 * wanted);

@@ -113,7 +113,8 @@ const STEPS: [Step; 15] = [
     Step {
         name: "wake-up",
         needs: Needs::Card,
-        look: "interrupts between harts; a pending interrupt ends a wait; the card's line is routed to a hart that sleeps",
+        look: "interrupts between harts; a pending interrupt ends a wait; the card's line, or its message (IMSIC, v2m frame, a GICv3's ITS: \
+               an LPI), is routed to a hart that sleeps; --log debug says its number and by which it comes",
         parts: &[part("wake", &[], "2")],
     },
     Step {

@@ -178,7 +178,7 @@ impl Controller for Gicv2 {
         Ok(())
     }
 
-    fn add_sender(&self, sender: &'static dyn Sender) -> Result<u32, IrqError> {
+    fn add_sender(&self, sender: &'static dyn Sender, _: u32) -> Result<u32, IrqError> {
         self.frame.as_ref().ok_or(IrqError::NoInterrupt)?.add_sender(sender, self.interrupts())
     }
 
@@ -317,20 +317,20 @@ mod tests {
     fn b5_gicv2_takes_messages_of_devices_by_its_frame() {
         let card: &Card = Box::leak(Box::default());
         let (gic, _) = fake(96);
-        assert_eq!(gic.add_sender(card), Err(IrqError::NoInterrupt), "it has no frame");
+        assert_eq!(gic.add_sender(card, 0), Err(IrqError::NoInterrupt), "it has no frame");
         let frame = NonNull::from(Box::leak(Box::new([0u32; 0x40]))).cast::<u32>();
         // Four from 93 on, of which the last is none of the controller's.
         set(frame, gicv2m::TYPE, 93 << 16 | 4);
         // SAFETY: as large as the registers that are used, never freed.
         let gic = gic.with_frame(unsafe { MessageFrame::new(frame.cast(), 0x100) });
         for number in 93..96 {
-            assert_eq!(gic.add_sender(card), Ok(number));
+            assert_eq!(gic.add_sender(card, 0), Ok(number));
             let told = Message { address: frame.as_ptr().addr() as u64 + 0x40, data: number };
             assert_eq!(card.0.lock().take(), Some(told));
             gic.configure(number, Delivery { edge: true, urgent: false }).unwrap();
         }
-        assert_eq!((gic.add_sender(card), card.0.lock().take()), (Err(IrqError::NoInterrupt), None));
+        assert_eq!((gic.add_sender(card, 0), card.0.lock().take()), (Err(IrqError::NoInterrupt), None));
         set(frame, gicv2m::TYPE, 64 << 16 | 3);
-        assert_eq!(gic.add_sender(card), Err(IrqError::NoInterrupt), "all are given");
+        assert_eq!(gic.add_sender(card, 0), Err(IrqError::NoInterrupt), "all are given");
     }
 }

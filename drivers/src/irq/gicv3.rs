@@ -1,7 +1,9 @@
 //! GICv3: distributor and redistributors, through the crate `arm-gic`. The harts' own interfaces are system registers, which
 //! the instruction set's [`Interface`] reads and writes.
 
-use super::{Accept, Controller, Delivery, IrqError};
+use super::its::{self, HARTS, Harts, Its, Place, REDISTRIBUTOR_BYTES};
+use super::registers::Registers;
+use super::{Accept, Controller, Delivery, IrqError, Sender};
 use arm_gic::gicv3::registers::{Gicd, GicdCtlr, GicrSgi};
 use arm_gic::gicv3::{GicError, GicV3};
 use arm_gic::{IntId, Trigger};
@@ -36,7 +38,7 @@ const fn seen_from_without(priority: u8) -> u8 {
 const MOST_ROUTED: usize = 8;
 
 /// The registers of the calling hart's interface.
-pub trait Interface: Sync {
+pub trait Interface: Harts {
     /// Takes it into use. False if a level above keeps it from that.
     fn start(&self) -> bool;
     /// Lets through what has less than this priority, from the next instruction on.
@@ -61,6 +63,10 @@ struct Shared {
     frames: usize,
     /// The shared interrupts that are on.
     on: Vec<IntId, MOST_ROUTED>,
+    /// The harts that have started.
+    harts: Vec<Place, HARTS>,
+    /// What takes messages of devices behind PCI, if there is such.
+    its: Option<Its<Registers>>,
 }
 
 /// The identifier of a hart's own interrupt.
@@ -106,7 +112,23 @@ impl<I: Interface> Gicv3<I> {
         distributor.wait_for_pending_write();
         // Routing by affinity, which this is in the view of the one security state that a kernel has; then group 1.
         distributor.configure_default_settings();
-        Self { shared: Mutex::new(Shared { inner, frames, on: Vec::new() }), interface }
+        let shared = Shared { inner, frames, on: Vec::new(), harts: Vec::new(), its: None };
+        Self { shared: Mutex::new(shared), interface }
+    }
+
+    /// The same with an interrupt translation service of `bytes` of registers at `its`.
+    ///
+    /// # Safety
+    /// They lie there, mapped as device memory, and at this address for devices too; nobody else uses them. `redistributors`
+    /// is what it was for [`new`](Self::new).
+    pub unsafe fn with_its(mut self, its: NonNull<u8>, bytes: usize, redistributors: NonNull<u8>) -> Self {
+        let shared = self.shared.get_mut();
+        let [address, first] = [its, redistributors].map(|base| base.as_ptr().expose_provenance() as u64);
+        let most = shared.frames * REDISTRIBUTOR_BYTES;
+        // SAFETY: the caller's promise. Of the redistributors it uses registers that nobody else does, all behind one lock.
+        let [its, frames] = unsafe { [Registers::new(its, bytes), Registers::new(redistributors, most)] };
+        shared.its = Some(Its::new(its, address, frames, first));
+        self
     }
 }
 
@@ -138,7 +160,7 @@ impl Shared {
             redistributor.set_interrupt_priority(interrupt, PLAIN).map_err(|_| IrqError::NoInterrupt)?;
             redistributor.enable_interrupt(interrupt, true).map_err(|_| IrqError::NoInterrupt)?;
         }
-        Ok(())
+        self.harts.push(Place { hart: mpidr, frame }).map_err(|_| IrqError::NoHart)
     }
 
     fn route(&mut self, interrupts: &[u32], mpidr: Option<u64>) -> Result<(), IrqError> {
@@ -177,6 +199,10 @@ impl<I: Interface> Controller for Gicv3<I> {
     }
 
     fn configure(&self, interrupt: u32, kind: Delivery) -> Result<(), IrqError> {
+        if interrupt >= its::FIRST {
+            let is_known = self.shared.lock().its.as_ref().is_some_and(|its| its.has(interrupt));
+            return (is_known && kind.edge && !kind.urgent).then_some(()).ok_or(IrqError::NoInterrupt);
+        }
         let interrupt = shared(interrupt)?;
         let trigger = if kind.edge { Trigger::Edge } else { Trigger::Level };
         let priority = if kind.urgent { URGENT } else { PLAIN };
@@ -186,8 +212,24 @@ impl<I: Interface> Controller for Gicv3<I> {
         distributor.set_interrupt_priority(interrupt, priority).map_err(|_| IrqError::NoInterrupt)
     }
 
+    fn add_sender(&self, sender: &'static dyn Sender, device: u32) -> Result<u32, IrqError> {
+        let Shared { harts, its, inner, .. } = &mut *self.shared.lock();
+        let its = its.as_mut().filter(|_| inner.typer().lpis_supported()).ok_or(IrqError::NoInterrupt)?;
+        its.add(&self.interface, harts, device, PLAIN, sender)
+    }
+
     fn route(&self, _: u64, interrupts: &[u32], _: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
-        self.shared.lock().route(interrupts, to)
+        let mut shared = self.shared.lock();
+        let is_message = |number: &u32| *number >= its::FIRST;
+        let mut lines: Vec<u32, MOST_ROUTED> = Vec::new();
+        for &line in interrupts.iter().filter(|number| !is_message(number)) {
+            lines.push(line).map_err(|_| IrqError::NoInterrupt)?;
+        }
+        if lines.len() < interrupts.len() {
+            let its = shared.its.as_mut().ok_or(IrqError::NoInterrupt)?;
+            its.route(&self.interface, interrupts.iter().copied().filter(is_message), to)?;
+        }
+        shared.route(&lines, to)
     }
 
     fn accept(&self, _: u64, what: Accept) {
@@ -215,7 +257,7 @@ impl<I: Interface> Controller for Gicv3<I> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+    use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
     use std::boxed::Box;
     use std::thread;
 
@@ -243,6 +285,11 @@ mod tests {
         }
         fn end(&self, _: u32) {}
         fn call(&self, _: u64) {}
+    }
+
+    impl Harts for NoInterface {
+        fn barrier(&self) {}
+        fn write_back(&self, _: &[AtomicU64]) {}
     }
 
     /// A controller whose registers are mere memory: 64 KiB of words by offset, and one redistributor behind them.

@@ -236,7 +236,7 @@ impl<I: File> Controller for Imsic<I> {
         Ok(())
     }
 
-    fn add_sender(&self, sender: &'static dyn Sender) -> Result<u32, IrqError> {
+    fn add_sender(&self, sender: &'static dyn Sender, _: u32) -> Result<u32, IrqError> {
         let _one = self.routing.lock();
         let free = (FIRST_PLAIN..IDENTITIES).find(|&identity| self.wires[identity].is_free());
         let identity = free.ok_or(IrqError::NoInterrupt)?;

@@ -10,6 +10,7 @@ pub mod gicv2;
 pub mod gicv2m;
 pub mod gicv3;
 pub mod imsic;
+pub mod its;
 pub mod plic;
 mod registers;
 
@@ -22,6 +23,8 @@ pub enum IrqError {
     NoInterrupt,
     /// Its registers are kept from the kernel by a level above.
     NotOurs,
+    /// It does not carry out what it is told.
+    Stuck,
 }
 
 impl IrqError {
@@ -31,6 +34,7 @@ impl IrqError {
             Self::NoHart => "a hart has no part of it",
             Self::NoInterrupt => "it has no such interrupt",
             Self::NotOurs => "its registers are not for the kernel's level",
+            Self::Stuck => "it does not carry out what it is told",
         }
     }
 }
@@ -84,11 +88,13 @@ pub trait Controller: Sync {
     /// [`IrqError`]
     fn configure(&self, interrupt: u32, kind: Delivery) -> Result<(), IrqError>;
 
-    /// Takes a device that sends messages, and says the number of its interrupt, which is still to be configured as an edge.
+    /// Takes a device that sends messages, and says the number of its interrupt, which is still to be configured as an edge. What
+    /// the device is called where its messages go, `device` is: some controllers know by that whose they are. All harts
+    /// have started.
     ///
     /// # Errors
-    /// [`IrqError::NoInterrupt`] if it takes no messages, or no more.
-    fn add_sender(&self, _sender: &'static dyn Sender) -> Result<u32, IrqError> {
+    /// [`IrqError::NoInterrupt`] if it takes no messages, no more, or none of such a device.
+    fn add_sender(&self, _sender: &'static dyn Sender, _device: u32) -> Result<u32, IrqError> {
         Err(IrqError::NoInterrupt)
     }
 

@@ -98,12 +98,11 @@ fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: &[Bank])
         tables.map(range(piece.region), MemoryType::Data)?;
     }
     match machine.controller {
-        Some(Controller::GicV3 { distributor, redistributors }) => {
-            tables.map(range(distributor), MemoryType::Device)?;
-            tables.map(range(redistributors), MemoryType::Device)?;
-        }
-        Some(Controller::GicV2 { distributor, interface, frame }) => {
-            for region in [distributor, interface].into_iter().chain(frame) {
+        Some(
+            Controller::GicV3 { distributor: a, redistributors: b, its: more }
+            | Controller::GicV2 { distributor: a, interface: b, frame: more },
+        ) => {
+            for region in [a, b].into_iter().chain(more) {
                 tables.map(range(region), MemoryType::Device)?;
             }
         }

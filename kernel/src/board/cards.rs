@@ -70,8 +70,6 @@ struct Behind {
     bus: PciBus<Ecam>,
     host: &'static PciHost,
     devices: core::ops::Range<u8>,
-    /// What was reserved for a card that has no place for it.
-    spare: Option<Reserved>,
 }
 
 /// A message that the controller takes, and its interrupt.
@@ -135,17 +133,17 @@ impl Behind {
         let space = unsafe { Ecam::new(registers(host.configuration)?) };
         let base = registers(host.window)?;
         let window = Window { base, on_bus: host.on_bus, bytes: host.window.bytes as u32 };
-        Some(Self { bus: PciBus::new(space, window), host, devices: 0..DEVICES, spare: None })
+        Some(Self { bus: PciBus::new(space, window), host, devices: 0..DEVICES })
     }
 
     /// The next network card.
     fn next<H: Hal>(&mut self) -> Option<Result<Found<H>, CardError>> {
-        let Self { bus, host, devices, spare } = self;
+        let Self { bus, host, devices } = self;
         let is_card = |id| pci::is_network_card(id) || e1000e::is_e1000e(id);
         let device = devices.find(|&device| bus.id(device).is_some_and(is_card))?;
         let pin = bus.pin(device).and_then(|pin| host.interrupts.find(device, pin));
         // Before the card is told to send messages: from then on it does without its pin.
-        let reserved = spare.take().or_else(|| host.messages.then(reserve).flatten());
+        let reserved = host.sender(device).and_then(reserve);
         let card = if bus.id(device).is_some_and(e1000e::is_e1000e) {
             intel(bus, device, reserved.is_some())
         } else {
@@ -157,24 +155,21 @@ impl Behind {
                     mailbox.open(entry);
                     (interrupt, "msi-x")
                 }
-                (_, unused) => {
-                    *spare = unused;
-                    (pin.ok_or(CardError::Deaf)?, "intx")
-                }
+                _ => (pin.ok_or(CardError::Deaf)?, "intx"),
             };
             Ok(Found { card, interrupt, way })
         }))
     }
 }
 
-/// A message for a card; none if the controller takes no more.
-fn reserve() -> Option<Reserved> {
+/// A message for a card that is called so where it goes; none if the controller takes no more.
+fn reserve(device: u32) -> Option<Reserved> {
     let mailbox: &'static Mailbox = Box::leak(Box::default());
-    match add_sender(mailbox) {
+    match add_sender(mailbox, device) {
         Ok(interrupt) => Some((mailbox, interrupt)),
         Err(error) => {
             defmt::warn!(
-                "cards interrupt by their pins, as the controller takes no more messages: {=str}",
+                "a card interrupts by its pin, as the controller does not take its messages: {=str}",
                 error.words()
             );
             None

@@ -4,11 +4,11 @@
 
 use super::ADAPTERS;
 use crate::arch;
-use crate::devicetree::{Interrupt, Machine};
+use crate::devicetree::{Controller as Found, Interrupt, Machine};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 #[cfg(target_os = "none")]
 use drivers::irq::Sender;
-use drivers::irq::{Accept, CALL, Controller, Delivery, IrqError};
+use drivers::irq::{Accept, CALL, Controller, Delivery, IrqError, its};
 use heapless::Vec;
 use spin::Once;
 
@@ -45,6 +45,14 @@ fn here() -> Option<(&'static dyn Controller, u64)> {
     Some((*CONTROLLER.get()?, name(arch::hart())?))
 }
 
+/// How many bytes of heap the controller takes at most.
+pub(crate) fn heap_bytes(machine: &Machine) -> usize {
+    match machine.controller {
+        Some(Found::GicV3 { its: Some(_), .. }) => its::heap_bytes(machine.harts.len()),
+        _ => 0,
+    }
+}
+
 /// Takes the controller over and starts this hart's part of it.
 pub(crate) fn start_interrupts(machine: &'static Machine) -> Result<(), &'static str> {
     let found = machine.controller.ok_or("there is none")?;
@@ -63,11 +71,11 @@ pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'s
     Ok(())
 }
 
-/// Takes a device that sends messages. Its interrupt goes nowhere yet.
+/// Takes a device that sends messages, and is called `device` where they go. Its interrupt goes nowhere yet.
 #[cfg(target_os = "none")]
-pub(super) fn add_sender(sender: &'static dyn Sender) -> Result<Interrupt, IrqError> {
+pub(super) fn add_sender(sender: &'static dyn Sender, device: u32) -> Result<Interrupt, IrqError> {
     let controller = CONTROLLER.get().ok_or(IrqError::NoHart)?;
-    Ok(Interrupt { number: controller.add_sender(sender)?, edge: true })
+    Ok(Interrupt { number: controller.add_sender(sender, device)?, edge: true })
 }
 
 fn configure(interrupt: Interrupt, urgent: bool) -> Result<(), &'static str> {

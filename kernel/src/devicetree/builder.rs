@@ -73,8 +73,8 @@ pub(super) struct Builder {
     /// The node of harts' files of interrupts, and what it says.
     imsic: Option<FdtNode<'static>>,
     files: Option<Files>,
-    /// Frames that take messages for a GIC, by phandle.
-    frames: Vec<(u32, Region), MAX_FRAMES>,
+    /// What takes messages for a GIC: what each is compatible with, its phandle and its registers.
+    frames: Vec<(&'static str, u32, Region), MAX_FRAMES>,
     /// Pairs of phandle and interrupt, one for each of a controller's parts for harts, where it has such.
     contexts: &'static [[u8; 8]],
     timer_interrupt: Option<u32>,
@@ -86,8 +86,10 @@ pub(super) struct Builder {
     problem: Option<TreeError>,
 }
 
-/// Most frames of a GIC that are looked at.
+/// Most of what takes messages for a GIC that is looked at; what each is compatible with.
 const MAX_FRAMES: usize = 4;
+const FRAME: &str = "arm,gic-v2m-frame";
+const ITS: &str = "arm,gic-v3-its";
 
 const CONTROLLERS: [&str; 5] =
     ["arm,gic-v3", "arm,gic-400", "arm,cortex-a15-gic", "riscv,plic0", "sifive,plic-1.0.0"];
@@ -296,7 +298,7 @@ impl Builder {
                 let [distributor, redistributors, ..] = at.regions()?[..] else {
                     return Err(at.error("a GIC without distributor or redistributors"));
                 };
-                self.controller = Some(Controller::GicV3 { distributor, redistributors });
+                self.controller = Some(Controller::GicV3 { distributor, redistributors, its: None });
             }
             "arm,gic-400" | "arm,cortex-a15-gic" if self.controller.is_none() => {
                 let [distributor, interface, ..] = at.regions()?[..] else {
@@ -304,8 +306,9 @@ impl Builder {
                 };
                 self.controller = Some(Controller::GicV2 { distributor, interface, frame: None });
             }
-            "arm,gic-v2m-frame" => {
-                let frame = cell(&at.node, "phandle").map(|phandle| Ok((phandle, at.registers()?)));
+            FRAME | ITS => {
+                let name = if name == ITS { ITS } else { FRAME };
+                let frame = cell(&at.node, "phandle").map(|phandle| Ok((name, phandle, at.registers()?)));
                 // One that there is no room for takes no messages.
                 let _ = frame.transpose()?.map(|frame| self.frames.push(frame));
             }
@@ -444,18 +447,26 @@ impl Builder {
     /// Looks whether messages of what is behind PCI are for the controller.
     fn find_messages(&mut self) {
         let Some(host) = &mut self.pci else { return };
-        let Some(to) = host.messages_to else { return };
-        host.messages = match &mut self.controller {
+        let Some(to) = host.messages_to.map(|messages| messages.phandle) else { return };
+        let of = |wanted| self.frames.iter().find(|&&(name, phandle, _)| (name, phandle) == (wanted, to));
+        let registers = |wanted| of(wanted).map(|&(.., registers)| registers);
+        let is_taken = match &mut self.controller {
             Some(Controller::Imsic { .. }) => {
                 self.imsic.and_then(|imsic| cell(&imsic, "phandle")) == Some(to)
             }
             Some(Controller::GicV2 { frame, .. }) => {
-                *frame =
-                    self.frames.iter().find(|(phandle, _)| *phandle == to).map(|(_, registers)| *registers);
+                *frame = registers(FRAME);
                 frame.is_some()
+            }
+            Some(Controller::GicV3 { its, .. }) => {
+                *its = registers(ITS);
+                its.is_some()
             }
             _ => false,
         };
+        if !is_taken {
+            host.messages_to = None;
+        }
     }
 
     /// The harts by their places.

@@ -111,6 +111,8 @@ pub enum Controller {
         distributor: Region,
         /// Registers of the redistributors.
         redistributors: Region,
+        /// Those of the interrupt translation service that takes messages of devices behind PCI, if there is one.
+        its: Option<Region>,
     },
     /// A GICv2.
     GicV2 {

@@ -27,10 +27,19 @@ pub struct PciHost {
     pub on_bus: u32,
     /// Where interrupts go.
     pub interrupts: InterruptMap,
-    /// What messages of the devices of the first bus are for, by its phandle.
-    pub(super) messages_to: Option<u32>,
-    /// Whether that is the interrupt controller.
-    pub messages: bool,
+    /// Where messages of the devices of the first bus go, if that is the interrupt controller.
+    pub(super) messages_to: Option<MessagesTo>,
+}
+
+/// Where messages of devices go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MessagesTo {
+    /// Whose they are.
+    pub(super) phandle: u32,
+    /// What function 0 of device 0 is called there, and bits of a function's number that count.
+    pub(super) first: u32,
+    /// See `first`.
+    pub(super) mask: u32,
 }
 
 /// Where interrupts of devices on the bus go.
@@ -62,23 +71,32 @@ impl PciHost {
         };
         let interrupts = InterruptMap { mask, entries: cells("interrupt-map"), parent };
         let messages_to = messages_to(at);
-        Ok(Some(Self { configuration, window, on_bus, interrupts, messages_to, messages: false }))
+        Ok(Some(Self { configuration, window, on_bus, interrupts, messages_to }))
+    }
+
+    /// What device `device` of the first bus is called where its messages go, if the interrupt controller takes them.
+    pub fn sender(&self, device: u8) -> Option<u32> {
+        let MessagesTo { first, mask, .. } = self.messages_to?;
+        first.checked_add(u32::from(device) << 3 & mask)
     }
 }
 
-/// What messages of all devices of the first bus are for, by its phandle: that of all, or by a map of ranges of devices (first, phandle,
-/// what the first is called there, how many).
-fn messages_to(at: &At<'_>) -> Option<u32> {
+/// Where messages of all devices of the first bus go: those of all, or by a map of ranges of functions (first, phandle, what the first
+/// is called there, how many).
+fn messages_to(at: &At<'_>) -> Option<MessagesTo> {
     const FUNCTIONS: u32 = 1 << 8;
     let map = value(&at.node, "msi-map").unwrap_or_default().as_chunks::<4>().0;
     let mapped = map.chunks_exact(4).find_map(|range| match range {
-        &[first, phandle, _, count] => {
-            let [first, phandle, count] = [first, phandle, count].map(u32::from_be_bytes);
-            (first == 0 && count >= FUNCTIONS).then_some(phandle)
+        &[from, phandle, first, count] => {
+            let [from, phandle, first, count] = [from, phandle, first, count].map(u32::from_be_bytes);
+            (from == 0 && count >= FUNCTIONS).then_some((phandle, first))
         }
         _ => None,
     });
-    mapped.or_else(|| cell(&at.node, "msi-parent"))
+    let mask = cell(&at.node, "msi-map-mask").unwrap_or(u32::MAX);
+    let mapped = mapped.map(|(phandle, first)| MessagesTo { phandle, first, mask });
+    let all = || Some(MessagesTo { phandle: cell(&at.node, "msi-parent")?, first: 0, mask: u32::MAX });
+    mapped.or_else(all)
 }
 
 /// The first memory of 32 bits that is behind the bridge: where harts see it, and what devices call it.

@@ -94,9 +94,10 @@ fn b5_a_host_bridge_of_pci_is_what_the_trees_say() {
 
 #[test]
 fn b5_messages_of_what_is_behind_pci_are_known_to_be_the_controllers() {
-    let messages = |tree| read(tree, 0x8020_0000, 0).pci.unwrap().messages;
-    // To a GICv3's ITS, which is not driven; to the frame of a GICv2; to harts' files; a PLIC, and an APLIC alone, take none.
-    assert_eq!([VIRT, GICV2, AIA, RISCV, APLIC].map(messages), [false, true, true, false, false]);
+    let sender = |tree| read(tree, 0x8020_0000, 0).pci.unwrap().sender(2);
+    let messages = |tree| sender(tree).is_some();
+    // To a GICv3's ITS; to the frame of a GICv2; to harts' files; a PLIC, and an APLIC alone, take none.
+    assert_eq!([VIRT, GICV2, AIA, RISCV, APLIC].map(messages), [true, true, true, false, false]);
     let frame = |tree| match read(tree, 0x4020_0000, 0).controller {
         Some(Controller::GicV2 { frame, .. }) => frame,
         other => panic!("{other:?}"),
@@ -110,7 +111,29 @@ fn b5_messages_of_what_is_behind_pci_are_known_to_be_the_controllers() {
     let none = patched(GICV2, b"arm,gic-v2m-frame", b"arm,gic-v9m-frame");
     assert!(!messages(none) && frame(none).is_none());
     let elsewhere = patched(AIA, b"msi-parent\0", b"msi-orphan\0");
-    assert!(read(elsewhere, 0x8020_0000, 0).pci.is_none_or(|pci| !pci.messages));
+    assert!(read(elsewhere, 0x8020_0000, 0).pci.is_none_or(|pci| pci.sender(2).is_none()));
+}
+
+#[test]
+fn b5_a_gicv3s_service_of_messages_calls_devices_as_the_map_says() {
+    let its = |tree| match read(tree, 0x4020_0000, 0) {
+        Machine { controller: Some(Controller::GicV3 { its, .. }), pci: Some(pci), .. } => {
+            (its, pci.sender(2))
+        }
+        other => panic!("{other:?}"),
+    };
+    let at = Some(region(0x0808_0000, 0x2_0000));
+    assert_eq!(its(VIRT), (at, Some(2 << 3)));
+    let map = |cells: [u32; 4]| self::cells(cells);
+    let phandle = 0x800a;
+    let told = |new| patched(VIRT, &map([0, phandle, 0, 0x1_0000]), &map(new));
+    assert_eq!(its(told([0, phandle, 0x700, 0x100])), (at, Some(0x710)));
+    assert_eq!(its(told([0, phandle, u32::MAX, 0x1_0000])), (at, None), "no number of 32 bits");
+    assert_eq!(its(told([0, phandle + 1, 0, 0x1_0000])), (None, None));
+    let masked = with_property(VIRT, "pcie@10000000", "msi-map-mask", &cells([0]));
+    assert_eq!(its(masked), (at, Some(0)));
+    // A frame is no service.
+    assert_eq!(its(patched(VIRT, b"arm,gic-v3-its\0", b"arm,gic-v3-itt\0")), (None, None));
 }
 
 #[test]
@@ -193,7 +216,10 @@ fn b1_the_controllers_for_supervisors_are_told_from_those_for_machines() {
     let machine = read(with_property(beside, "aplic@d000000", "interrupts-extended", &pairs), 0x8020_0000, 2);
     assert_eq!(machine.problem, None);
     assert!(matches!(machine.controller, Some(Controller::Aplic { .. })), "{:?}", machine.controller);
-    assert!(machine.harts.iter().all(|hart| hart.at_controller.is_some()) && !machine.pci.unwrap().messages);
+    assert!(
+        machine.harts.iter().all(|hart| hart.at_controller.is_some())
+            && machine.pci.unwrap().sender(2).is_none()
+    );
 }
 
 #[test]
@@ -216,7 +242,7 @@ fn b1_of_several_controllers_for_supervisors_ours_is_the_one_that_leads_to_all_o
             panic!("{:?}", machine.controller)
         };
         assert_eq!((registers.start, files.regions[0].start), (0x0d00_0000, 0x2800_0000));
-        assert!(machine.pci.unwrap().messages);
+        assert!(machine.pci.unwrap().sender(2).is_some());
     }
     // A domain that interrupts one of our harts and another's, in front of that for both of ours.
     let some = cells([4, 9, 0x82, 9]);
@@ -256,7 +282,7 @@ fn r5_a_console_that_is_not_ours_is_left_alone() {
 fn n3_the_machine_is_what_versal_says() {
     let machine = read(VERSAL, 0x10_0000, 1);
     assert_eq!(machine.problem, None);
-    let Some(Controller::GicV3 { distributor, redistributors }) = machine.controller else { panic!() };
+    let Some(Controller::GicV3 { distributor, redistributors, .. }) = machine.controller else { panic!() };
     assert_eq!((distributor.start, redistributors.start), (0xf900_0000, 0xf908_0000));
     assert_eq!(machine.uart.unwrap().registers.start, 0xff00_0000);
     assert_eq!(machine.uart.unwrap().clock_hz, Some(125_000_000));

@@ -164,7 +164,7 @@ fn b5_a_device_is_told_whom_to_send_its_message_and_what_went_elsewhere_meanwhil
     let card: &Card = std::boxed::Box::leak(Default::default());
     let told = || core::mem::take(&mut *card.0.lock());
     imsic.configure(7, LEVEL).unwrap();
-    let number = imsic.add_sender(card).unwrap();
+    let number = imsic.add_sender(card, 0).unwrap();
     assert!(number > SOURCES.max(1023) && told() == [None]);
     let edge = Delivery { edge: true, urgent: false };
     assert_eq!([number, number + 1].map(|number| imsic.configure(number, edge).is_ok()), [true, false]);
@@ -214,7 +214,7 @@ fn b5_a_device_is_told_whom_to_send_its_message_and_what_went_elsewhere_meanwhil
     assert_eq!((told(), groups.map(|group| word(group, 0))), (std::vec![None], [0, 0]));
     // None of it is the APLIC's business.
     assert_eq!([SET_PENDING, SET_ENABLE, CLEAR_ENABLE].map(|at| word(base, at)), [0; 3]);
-    while imsic.add_sender(card).is_ok() {}
+    while imsic.add_sender(card, 0).is_ok() {}
     let places = IDENTITIES - FIRST_PLAIN - 2;
-    assert_eq!((told().len(), imsic.add_sender(card)), (places, Err(IrqError::NoInterrupt)));
+    assert_eq!((told().len(), imsic.add_sender(card, 0)), (places, Err(IrqError::NoInterrupt)));
 }

@@ -7,28 +7,36 @@ use arm_gic::IntId;
 use arm_gic::gicv3::{GicCpuInterface, InterruptGroup, SgiTarget, SgiTargetGroup};
 use core::arch::asm;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::AtomicU64;
 use drivers::irq::gicv2m::MessageFrame;
 use drivers::irq::gicv3::Interface;
+use drivers::irq::its::{Harts, REDISTRIBUTOR_BYTES};
 use drivers::irq::{CALL, Controller, gicv2, gicv3};
 
-/// Bytes of a redistributor's registers without the frames of a GICv4.
-const REDISTRIBUTOR_BYTES: usize = 0x2_0000;
 /// Bytes that a GICv2 has at least: its distributor, a hart's interface.
 const GICV2_BYTES: [usize; 2] = [0x1000, 0x100];
-/// Where the harts' own interrupts and the shared ones begin.
+/// Where the harts' own interrupts, the shared ones, and those by messages begin.
 const FIRST_PRIVATE: u32 = 16;
 const FIRST_SHARED: u32 = 32;
+const FIRST_MESSAGE: u32 = 8192;
 
 /// The controller that the tree names, taken over. To be asked once.
 pub(crate) fn controller(found: Found) -> Result<&'static dyn Controller, &'static str> {
     let registers = |region: Region| NonNull::new(ptr::with_exposed_provenance_mut::<u8>(region.start));
     let none = "its registers are at 0";
     match found {
-        Found::GicV3 { distributor, redistributors } => {
+        Found::GicV3 { distributor, redistributors, its } => {
+            // Without the frames of a GICv4.
             let frames = redistributors.bytes / REDISTRIBUTOR_BYTES;
             let (distributor, first) = registers(distributor).zip(registers(redistributors)).ok_or(none)?;
             // SAFETY: the tree says so, and translation maps them as device memory. Called once.
-            Ok(Box::leak(Box::new(unsafe { gicv3::Gicv3::new(distributor, first, frames, SystemRegisters) })))
+            let gic = unsafe { gicv3::Gicv3::new(distributor, first, frames, SystemRegisters) };
+            let its = its.and_then(|its| registers(its).map(|base| (base, its.bytes)));
+            Ok(Box::leak(Box::new(match its {
+                // SAFETY: as above.
+                Some((its, bytes)) => unsafe { gic.with_its(its, bytes, first) },
+                None => gic,
+            })))
         }
         Found::GicV2 { distributor, interface, frame } => {
             if distributor.bytes < GICV2_BYTES[0] || interface.bytes < GICV2_BYTES[1] {
@@ -91,7 +99,8 @@ impl Interface for SystemRegisters {
         let id = match number {
             ..FIRST_PRIVATE => IntId::sgi(number),
             FIRST_PRIVATE..FIRST_SHARED => IntId::ppi(number - FIRST_PRIVATE),
-            _ => IntId::spi(number - FIRST_SHARED),
+            FIRST_SHARED..FIRST_MESSAGE => IntId::spi(number - FIRST_SHARED),
+            _ => IntId::lpi(number - FIRST_MESSAGE),
         };
         GicCpuInterface::end_interrupt(id, InterruptGroup::Group1);
         instruction_barrier();
@@ -109,6 +118,16 @@ impl Interface for SystemRegisters {
         let _ = GicCpuInterface::send_sgi(IntId::sgi(CALL), target, SgiTargetGroup::CurrentGroup1);
         // It leaves now, not when this hart next comes to a barrier.
         instruction_barrier();
+    }
+}
+
+impl Harts for SystemRegisters {
+    fn barrier(&self) {
+        super::io_barrier();
+    }
+
+    fn write_back(&self, words: &[AtomicU64]) {
+        super::caches::flush(words);
     }
 }
 
