@@ -62,9 +62,9 @@
 //! | `send-immediate-8` (55, 58) | as before 9; has a node died 5; the FIFO, room in it 5; its next entry 3; header and body of the descriptor 14; tail 3; doorbell 5; engine wanted, agent, starvation 5; counters 5; spilt register 1 |
 //! | `receive-shared-memory` (56, 69) | look at flag and bell, call 9; frame 4; the ring whose turn it is 2, its next line 5, is it filled 5, head 2; tag, origin 4; handler of the id 6; where header and data lie 7; the message for the handler 8; call 2; the handler's entry 2 |
 //!
-//! | `mpi-test-empty` (38, 42) | the call and its result 8, 9; is it the only context's, is it active 15, 15; looks left 4, 4; the bell 8, 10; return 3, 4 |
-//! | `mpi-isend-8-shared-memory` (179, 218) | the call and its result 18, 22; frame 14, 26; lock of the context, of its state 25, 24; the communicator, the rank's endpoint 15, 16; the word of the memory 15, 20; the peer, its line and its credit 22, 25; the envelope 8, 17; the send 58, 62; unlock 4, 6 |
-//! | `mpi-matched-receive-8-shared-memory` (412, 467) | to the advance 53, 60; the advance to the handler 46, 58; handler: frame, lock, is it plain 45, 52; the receive that wants it 33, 36; its word 24, 30; its status, end, memory given back 45, 48; credit 41, 43; back through the advance 43, 46; lock, the status taken, the slot free 82, 94 |
+//! | `mpi-test-empty` (38, 42) | call 5, 5; frame 5, 9; is it of the only context 6, 5; is it active 9, 9; looks left 4, 4; the bell 7, 8; result 2, 2 |
+//! | `mpi-isend-8-shared-memory` (179, 218) | PAMI's send 55, 61; the word of the memory 24, 24; line and credit of the peer 17, 20; frame 14, 15; locks of the context and its state 13, 17; the communicator, the rank's endpoint 13, 14; call 11, 13; envelope 7, 9; arguments, moves between registers, result 25, 45 |
+//! | `mpi-matched-receive-8-shared-memory` (412, 467) | PAMI to the handler and back 98, 114; the request found, ended, taken, its slot free 106, 126; credit of the peer 34, 37; its word put 29, 25; is it plain, does the receive want it 26, 21; frames 25, 28; three locks 25, 30; the test itself 25, 29; the handler itself 18, 23; the memory given back 15, 14; call, status 11, 20 |
 //!
 //! On riscv64 a reception takes 13 more: each saved register is a store of its own, as is each word of the message, a bit
 //! field is two shifts, a call two instructions, the comparison of two halves of words one more, acquiring a fence.
