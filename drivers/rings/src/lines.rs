@@ -269,13 +269,21 @@ impl Sender {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Refused> {
         let whole = header.len().saturating_add(len);
-        if whole <= INLINE_BYTES {
-            self.free_line()?;
-            let mut data = [0; INLINE_BYTES];
-            fill(&mut data[..len]);
-            return self.push_bcopy(tag, header, &data[..len]);
-        }
         let line = self.free_line()?;
+        if whole <= INLINE_BYTES {
+            line.payload.with_mut(|payload| {
+                // SAFETY: a line whose mark is clear is the sender's; both parts fit, and data is initialised before it is lent.
+                let data = unsafe {
+                    let bytes: *mut u8 = payload.cast();
+                    bytes.write_bytes(0, INLINE_BYTES);
+                    ptr::copy_nonoverlapping(header.as_ptr(), bytes, header.len());
+                    slice::from_raw_parts_mut(bytes.add(header.len()), len)
+                };
+                fill(data);
+            });
+            self.publish(line, tag, mark(INLINE, len, header.len()));
+            return Ok(());
+        }
         let place = self.free_slot(whole)?;
         // SAFETY: the slot is free, so nobody else reaches it, and has room for `whole` bytes; all memory of the slots
         // was initialised when it was given to the ring.

@@ -12,7 +12,7 @@ use crate::partition::Partition;
 
 /// The steps of one rank of one collective, handed out one at a time.
 ///
-/// All that it keeps is the call, the phase with the rank's place in it, two counters and the few steps written ahead:
+/// All that it keeps is the call, the phase with the rank's place in it, two counters and the last steps that were written:
 /// its size depends neither on the number of ranks nor on the data.
 pub struct Schedule<'a> {
     call: Call<'a>,
@@ -22,6 +22,8 @@ pub struct Schedule<'a> {
     /// The tree that it goes along, if it does.
     tree: Tree<'a>,
     at: usize,
+    /// All steps were written.
+    written: bool,
     round: Round,
 }
 
@@ -38,7 +40,8 @@ impl<'a> Schedule<'a> {
     /// What a schedule is before it [begins](Self::restart). Inlined, so that nothing of it is moved but the call.
     #[inline(always)]
     pub(super) fn idle(call: &Call<'a>) -> Self {
-        Self { call: *call, phase: 0, current: None, tree: Tree::alone(), at: 0, round: Round::default() }
+        let (tree, round) = (Tree::alone(), Round::default());
+        Self { call: *call, phase: 0, current: None, tree, at: 0, written: false, round }
     }
 
     /// How it is carried out.
@@ -47,9 +50,10 @@ impl<'a> Schedule<'a> {
     }
 
     /// Has it be one of another call, which is known to be good. It is to [begin](Self::begin).
-    #[inline]
     pub(super) fn set(&mut self, call: &Call<'a>) {
-        self.call = *call;
+        debug_assert_eq!(call.check(), Ok(()));
+        self.call = cut(call);
+        self.written = false;
     }
 
     /// Begins anew, with a call that is known to be good.
@@ -58,16 +62,16 @@ impl<'a> Schedule<'a> {
         self.begin();
     }
 
-    /// Begins with its call, which is known to be good and of which nothing was done.
+    /// Begins with its call, again if it has done so before.
+    #[inline]
     pub(super) fn begin(&mut self) {
-        debug_assert_eq!(self.call.check(), Ok(()));
-        if cuts(&self.call) {
-            self.call = cut(&self.call);
+        if !(self.written && self.round.rewind()) {
+            self.phase = 0;
+            self.current = None;
+            self.at = 0;
+            self.written = false;
+            self.round.restart();
         }
-        self.phase = 0;
-        self.current = None;
-        self.at = 0;
-        self.round.restart();
     }
 
     /// Elements of scratch memory that the steps name, at most.
@@ -77,19 +81,16 @@ impl<'a> Schedule<'a> {
 
     /// The next step, or `None` when the collective is complete at this rank.
     pub fn next_step(&mut self) -> Option<Step> {
-        let step = self.peek()?;
+        self.write_ahead();
+        let step = *self.first()?;
         self.pass();
         Some(step)
     }
 
-    /// The same; it stays the next one until it was [passed](Self::pass).
+    /// The next step, if it was [written](Self::write_ahead). It stays the next one until it was [passed](Self::pass).
     #[inline]
-    pub(super) fn peek(&mut self) -> Option<Step> {
-        if let Some(step) = self.round.first() {
-            return Some(*step);
-        }
-        self.write_round();
-        self.round.first().copied()
+    pub(super) fn first(&self) -> Option<&Step> {
+        self.round.first()
     }
 
     /// The next step is done.
@@ -98,13 +99,26 @@ impl<'a> Schedule<'a> {
         self.round.pass();
     }
 
-    /// Writes steps ahead, if there are any left.
+    /// Writes the next step, and some after it. Returns `false` if none are left.
+    #[inline]
+    pub(super) fn write_ahead(&mut self) -> bool {
+        if self.first().is_none() && !self.written {
+            self.write_round();
+        }
+        self.first().is_some()
+    }
+
+    #[inline(never)]
     fn write_round(&mut self) {
         while self.round.first().is_none() {
             if self.current.is_none() {
                 self.current = phase(&self.call, self.phase, &mut self.tree);
             }
-            let Some(current) = &self.current else { return };
+            let Some(current) = &self.current else {
+                self.written = true;
+                return;
+            };
+            self.round.make_room();
             if current.write(&self.call, &self.tree, self.at, &mut self.round) {
                 self.at += 1;
             } else {

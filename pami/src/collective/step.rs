@@ -124,14 +124,18 @@ pub enum Step {
 
 /// Most steps that an algorithm writes at a time.
 pub(super) const STEPS: usize = 8;
+/// Steps that are kept: of most schedules all, so that nothing is worked out when they come again.
+const KEPT: usize = 3 * STEPS;
 
 /// What an algorithm writes its next steps to. Drops those without effect: empty messages that are no signals,
 /// empty copies, and waits for nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Round {
-    steps: Vec<Step, STEPS>,
+    steps: Vec<Step, KEPT>,
     /// Those of them that are done.
     done: usize,
+    /// Others were in front of them.
+    dropped: bool,
     phase: u8,
     started: bool,
 }
@@ -141,8 +145,25 @@ impl Round {
     pub(super) fn restart(&mut self) {
         self.steps.clear();
         self.done = 0;
+        self.dropped = false;
         self.phase = 0;
         self.started = false;
+    }
+
+    /// Has all that were written be to do again. Returns `false` if some are not there any more.
+    #[inline]
+    pub(super) fn rewind(&mut self) -> bool {
+        self.done = 0;
+        !self.dropped
+    }
+
+    /// Makes room for what an algorithm writes at a time, when all are done.
+    pub(super) fn make_room(&mut self) {
+        if self.steps.len() + STEPS > KEPT {
+            self.steps.clear();
+            self.done = 0;
+            self.dropped = true;
+        }
     }
 
     /// Tags from here on belong to `phase`.
@@ -160,10 +181,6 @@ impl Round {
     #[inline]
     pub(super) fn pass(&mut self) {
         self.done += 1;
-        if self.done >= self.steps.len() {
-            self.steps.clear();
-            self.done = 0;
-        }
     }
 
     #[inline]

@@ -54,8 +54,8 @@ const CEILINGS: [(&str, [u32; 2]); 32] = [
     ("mpi-second-receive-8-shared-memory", [579, 667]),
     ("mpi-unexpected-receive-8-shared-memory", [1287, 1544]),
     ("mpi-test-empty", [59, 66]),
-    ("allreduce-8-first-packet", [2740, 3980]),
-    ("allreduce-8-all-endpoints", [93000, 126500]),
+    ("allreduce-8-first-packet", [1570, 2080]),
+    ("allreduce-8-all-endpoints", [72900, 92000]),
     // Half an instruction a byte.
     ("mpi-1-mib-shared-memory", [1 << 19, 1 << 19]),
 ];

@@ -108,16 +108,14 @@ impl<A> Engine<A> {
         self.slots.values_mut().for_each(|slot| slot.ask_if_stuck(&mut wire));
     }
 
-    /// Whether its turn has come: no part of an earlier one, and no much older collective of the geometry, is in flight.
-    fn may_begin(&self, number: u32) -> bool {
-        let Some(slot) = self.slots.get(number) else { return false };
+    /// Whether a turn has come: no part of an earlier one, and no much older collective of the geometry, is in flight.
+    fn may_begin(&self, slot: &Slot<A>) -> bool {
         let alone = self.slots.len() == 1;
         slot.waits() && (alone || !self.slots.values().any(|other| other.holds(slot)))
     }
 
-    /// Whether it is to tell that it failed, and no older one of its geometry: who is far behind hears of them in order.
-    fn may_tell(&self, number: u32) -> bool {
-        let Some(slot) = self.slots.get(number) else { return false };
+    /// Whether one is to tell that it failed, and no older one of its geometry: who is far behind hears of them in order.
+    fn may_tell(&self, slot: &Slot<A>) -> bool {
         slot.tells() && !self.slots.values().any(|other| other.tells_before(slot))
     }
 
@@ -129,9 +127,9 @@ impl<A> Engine<A> {
         port: &mut P,
         transport: &mut Transport<P>,
     ) -> bool {
-        let begin = self.may_begin(number);
-        let asked = self.ask(number, port);
-        let may = May { begin, tell: self.may_tell(number), call_users: in_advance };
+        let Some(slot) = self.slots.get(number) else { return false };
+        let may = May { begin: self.may_begin(slot), tell: self.may_tell(slot), call_users: in_advance };
+        let asked = slot.asks() && self.ask(number, port);
         let Self { slots, geometries, early, bulk, .. } = self;
         let Some(slot) = slots.get_mut(number) else { return false };
         let Some(entry) = &mut geometries[slot.geometry()] else { return false };

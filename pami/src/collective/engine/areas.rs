@@ -17,18 +17,48 @@ pub(super) struct Piece {
     pub(super) len: usize,
 }
 
+/// Memory from a byte on.
+type Place = Option<(Shared, usize)>;
+
 /// Input, output and scratch memory. What areas there must be, and of what length, was checked before.
+#[derive(Default)]
 pub(super) struct Areas {
     /// Each from a byte on.
-    places: [Option<(Shared, usize)>; 3],
+    places: [Place; 3],
     element_len: usize,
     /// What is received into the output is there already.
     discards: bool,
 }
 
 impl Areas {
-    pub(super) fn new(places: [Option<(Shared, usize)>; 3], element_len: usize, discards: bool) -> Self {
-        Self { places, element_len, discards }
+    /// Says what they hold.
+    pub(super) fn set(&mut self, element_len: usize, discards: bool) {
+        self.element_len = element_len;
+        self.discards = discards;
+    }
+
+    /// Has them be the caller's.
+    #[inline(always)]
+    pub(super) fn take(&mut self, callers: [&mut Place; 3]) {
+        for (place, callers) in self.places.iter_mut().zip(callers) {
+            *place = callers.take();
+        }
+    }
+
+    /// Has each be one of the caller's, so many bytes further on.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn share(&mut self, callers: [&Place; 3], areas: &[(Area, usize); 3]) {
+        let of = |(area, bytes): (Area, usize)| {
+            let (memory, at) = callers[area as usize].as_ref()?;
+            Some((memory.clone(), at + bytes))
+        };
+        self.places = areas.map(of);
+    }
+
+    /// Lets go of all.
+    pub(super) fn clear(&mut self) {
+        self.places = [None, None, None];
     }
 
     pub(super) fn piece(&self, span: Span) -> Piece {
@@ -124,7 +154,14 @@ impl Areas {
         let len = (into.len - position).min(BYTES_PER_ADVANCE);
         let [to, source] = [into.area, from.area].map(|area| self.places[area as usize].as_ref());
         if let (Some((to, _)), Some((source, _))) = (to, source) {
-            let _ = source.copy(from.start + position, to, into.start + position, len);
+            let (from, into) = (from.start + position, into.start + position);
+            let mut word = [0; size_of::<u64>()];
+            // Most short ones are a word, and take less by themselves.
+            let _ = if len == word.len() {
+                source.read(from, &mut word).and_then(|()| to.write(into, &word))
+            } else {
+                source.copy(from, to, into, len)
+            };
         }
         position + len
     }

@@ -20,15 +20,17 @@ pub(super) struct Checked {
 }
 
 /// What the geometry is to remember of a call that was worked out, if that can be known again.
+#[inline(never)]
 pub(super) fn news<A>(
     entry: &Entry,
     collect: &Collect<A>,
     gist: Gist,
     parts: &Parts,
+    name: u64,
 ) -> Option<(Question, Answer)> {
     let question = Question::of(collect, entry.way.is_open())?;
     let [part] = &parts[..] else { return None };
-    Some((question, Answer { part: *part, gist }))
+    Some((question, Answer { name, part: *part, gist }))
 }
 
 /// Whether nobody is done with the collective before all have begun it.
@@ -167,7 +169,7 @@ pub(super) fn query<A>(entry: &Entry, collect: &Collect<A>, anywhere: bool) -> Q
 }
 
 /// Whether collectives can be started in a geometry now, and this one's place among those that are known there.
-#[inline]
+#[inline(always)]
 pub(super) fn find_known<A>(entry: &Entry, collect: &Collect<A>) -> Result<Option<usize>, CollectError> {
     if let Some(node) = entry.dead {
         return Err(CollectError::Dead(node));
@@ -175,7 +177,7 @@ pub(super) fn find_known<A>(entry: &Entry, collect: &Collect<A>) -> Result<Optio
     if entry.way.is_pending() {
         return Err(CollectError::NotCreated(entry.id));
     }
-    Ok(Question::of(collect, entry.way.is_open()).and_then(|question| entry.known.find(&question)))
+    Ok(entry.known.find(collect, entry.way.is_open()))
 }
 
 /// Whether a collective can be started here, and what this endpoint does of it, which is put into `parts`; see

@@ -58,8 +58,6 @@ pub(crate) struct EarlyMessages {
     data: &'static mut [EarlyData],
     /// An open-addressed table, with more places than endpoints.
     lanes: &'static mut [LanePlace],
-    /// The place there of who was looked for last: a member is asked after several times in a row.
-    last: usize,
     /// Short messages that each member may have on the way to each.
     credit: u16,
     /// Endpoints that have it.
@@ -68,6 +66,16 @@ pub(crate) struct EarlyMessages {
     owing: bool,
     /// A clear was forgotten: what waits for one asks.
     forgot: bool,
+}
+
+/// Credit for a short message to a member.
+pub(super) struct Credit<'a>(&'a mut Lane);
+
+impl Credit<'_> {
+    /// The message went out.
+    pub(super) fn spend(self) {
+        self.0.used += 1;
+    }
 }
 
 /// Credit of a member towards each of `peers`, of so many places.
@@ -81,16 +89,7 @@ impl EarlyMessages {
     /// For a client that has `peers` endpoints.
     pub(super) fn new(EarlyMemory { slots, data, lanes }: EarlyMemory, peers: usize) -> Self {
         let credit = credit(slots.len(), peers);
-        Self {
-            messages: SlotTable::new(slots),
-            data,
-            lanes,
-            last: 0,
-            credit,
-            peers,
-            owing: false,
-            forgot: false,
-        }
+        Self { messages: SlotTable::new(slots), data, lanes, credit, peers, owing: false, forgot: false }
     }
 
     pub(super) fn into_memory(self) -> EarlyMemory {
@@ -127,39 +126,32 @@ impl EarlyMessages {
         self.forgot
     }
 
+    /// What is known of `peer`, of whom something is known from now on.
     #[inline]
     fn lane(&mut self, peer: Endpoint) -> Option<&mut Lane> {
-        let known = |place: &LanePlace| place.as_ref().is_some_and(|lane| lane.peer == peer);
-        if !self.lanes.get(self.last).is_some_and(known) {
-            self.last = self.find_lane(peer)?;
-        }
-        self.lanes.get_mut(self.last)?.as_mut()
+        let mask = self.lanes.len().checked_sub(1)?;
+        // Those of a task lie side by side.
+        let key = (peer.task().wrapping_mul(0x9e37_79b9) >> 7).wrapping_add(peer.context().0.into());
+        let home = key as usize & mask;
+        let known = self.lanes[home].is_some_and(|lane| lane.peer == peer);
+        let at = if known { home } else { self.find_lane(peer, home)? };
+        self.lanes[at].as_mut()
     }
 
-    /// The place of a peer, which has one from now on.
+    /// The place of a peer, which has one from now on, from this one on.
     #[inline(never)]
-    fn find_lane(&mut self, peer: Endpoint) -> Option<usize> {
-        let mask = self.lanes.len().checked_sub(1)?;
-        let key = peer.task() ^ (u32::from(peer.context().0) << 24);
-        let home = (key.wrapping_mul(0x9e37_79b9) >> 7) as usize;
-        let at = (0..=mask)
-            .map(|step| home.wrapping_add(step) & mask)
+    fn find_lane(&mut self, peer: Endpoint, home: usize) -> Option<usize> {
+        let at = (0..self.lanes.len())
+            .map(|step| (home + step) & (self.lanes.len() - 1))
             .find(|&at| self.lanes[at].is_none_or(|lane| lane.peer == peer))?;
         self.lanes[at].get_or_insert(Lane { peer, used: 0, owed: 0, asked: false });
         Some(at)
     }
 
-    /// Whether there is credit for a short message to `peer`.
-    pub(super) fn has_credit(&mut self, peer: Endpoint) -> bool {
+    /// Credit for a short message to `peer`, if there is any. It is used when the message has gone.
+    pub(super) fn credit(&mut self, peer: Endpoint) -> Option<Credit<'_>> {
         let credit = self.credit;
-        self.lane(peer).is_some_and(|lane| lane.used < credit)
-    }
-
-    /// One went out.
-    pub(super) fn use_credit(&mut self, peer: Endpoint) {
-        if let Some(lane) = self.lane(peer) {
-            lane.used += 1;
-        }
+        self.lane(peer).filter(|lane| lane.used < credit).map(Credit)
     }
 
     /// `peer` has taken so many.
@@ -212,12 +204,18 @@ impl EarlyMessages {
     }
 
     /// Takes the message for a receive out, with its data, or for a send: the clear.
+    #[inline]
     pub(super) fn take(
         &mut self,
         key: Key,
         (origin, tag): (Endpoint, u32),
         sends: bool,
     ) -> Option<(Early, &[u8])> {
+        if self.messages.is_empty() { None } else { self.take_out(key, (origin, tag), sends) }
+    }
+
+    #[inline(never)]
+    fn take_out(&mut self, key: Key, (origin, tag): (Endpoint, u32), sends: bool) -> Option<(Early, &[u8])> {
         let wanted = |early: &Early| {
             let fits = if sends {
                 early.word == Word::Clear
@@ -232,7 +230,13 @@ impl EarlyMessages {
     }
 
     /// Takes out what says that a collective cannot end well: a message of one who called something else.
+    #[inline]
     pub(super) fn take_objection(&mut self, key: Key, digest: u32) -> Option<Early> {
+        if self.messages.is_empty() { None } else { self.take_out_objection(key, digest) }
+    }
+
+    #[inline(never)]
+    fn take_out_objection(&mut self, key: Key, digest: u32) -> Option<Early> {
         let wanted = |early: &Early| early.label.key == key && early.label.digest != digest;
         let at = self.find(wanted)?;
         self.clear(at)
@@ -322,14 +326,13 @@ mod tests {
                     .is_strict()
         );
         for _ in 0..4 {
-            assert!(early.has_credit(peer(1)));
-            early.use_credit(peer(1));
+            assert!(early.credit(peer(1)).is_some(), "it is not used before it is spent");
+            early.credit(peer(1)).unwrap().spend();
         }
-        assert!(!early.has_credit(peer(1)) && early.has_credit(peer(0)));
+        assert!(early.credit(peer(1)).is_none() && early.credit(peer(0)).is_some());
         early.regain(peer(1), 1);
-        assert!(early.has_credit(peer(1)));
-        early.use_credit(peer(1));
-        assert!(!early.has_credit(peer(1)));
+        early.credit(peer(1)).unwrap().spend();
+        assert!(early.credit(peer(1)).is_none());
     }
 
     #[test]

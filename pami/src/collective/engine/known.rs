@@ -2,7 +2,7 @@
 
 use super::part::SchedulePart;
 use super::request::Collect;
-use crate::collective::{Algorithm, Collective, Form, Tuning};
+use crate::collective::{Algorithm, Collective, Element, Form, Operator, Reducer, Tuning};
 
 /// Calls of a geometry that are remembered.
 const CALLS: usize = 2;
@@ -16,13 +16,20 @@ pub(super) struct Question {
     sources: usize,
     known_blocks: bool,
     in_place: bool,
-    /// The operator's number, which is all users' the same, the length of an element, whether operands may change places.
-    reducer: Option<(u32, usize, bool)>,
+    /// Operator and type; of an application's operator, the length of an element and whether operands may change places.
+    reducer: Option<ReducerKind>,
     algorithm: Option<(Algorithm, Tuning)>,
     form: Form,
     aligned: bool,
     scratch_limit: usize,
     has_route: bool,
+}
+
+type ReducerKind = Result<(Operator, Element), (usize, bool)>;
+
+#[inline]
+fn kind(reducer: &Reducer) -> ReducerKind {
+    reducer.known().ok_or_else(|| (reducer.element_len(), reducer.commutes()))
 }
 
 impl Question {
@@ -36,7 +43,7 @@ impl Question {
             sources,
             known_blocks: collect.known_blocks,
             in_place: collect.in_place,
-            reducer: collect.reducer.map(|it| (it.code(), it.element_len(), it.commutes())),
+            reducer: collect.reducer.as_ref().map(kind),
             algorithm: collect.algorithm,
             form: collect.form,
             aligned: collect.aligned,
@@ -44,10 +51,35 @@ impl Question {
             has_route,
         })
     }
+
+    /// Whether a call in a geometry that has a class route, or none, is that. What most calls differ in is looked at first.
+    #[inline(always)]
+    fn is_of<A>(&self, collect: &Collect<A>, has_route: bool) -> bool {
+        self.what == collect.what && self.has_terms_of(collect, has_route)
+    }
+
+    /// Apart from the loop over those that are known, which would else look at all beforehand.
+    #[inline(never)]
+    fn has_terms_of<A>(&self, collect: &Collect<A>, has_route: bool) -> bool {
+        Some(self.len) == collect.blocks.only_len()
+            && Some(self.sources) == collect.sources.only_len()
+            && !collect.divided
+            && self.root == collect.root
+            && self.known_blocks == collect.known_blocks
+            && self.in_place == collect.in_place
+            && self.reducer == collect.reducer.as_ref().map(kind)
+            && self.algorithm == collect.algorithm
+            && self.form == collect.form
+            && self.aligned == collect.aligned
+            && self.scratch_limit == collect.scratch_limit
+            && self.has_route == has_route
+    }
 }
 
 /// What a call that was found good comes to.
 pub(super) struct Answer {
+    /// No other one of the context has the same; not 0.
+    pub(super) name: u64,
     /// The only one.
     pub(super) part: SchedulePart,
     pub(super) gist: Gist,
@@ -77,15 +109,12 @@ pub(super) struct Known {
 
 impl Known {
     /// The place of a call.
-    pub(super) fn find(&self, question: &Question) -> Option<usize> {
-        for (place, known) in self.calls.iter().enumerate() {
-            if let Some((known, _)) = known
-                && known == question
-            {
-                return Some(place);
-            }
-        }
-        None
+    #[inline]
+    pub(super) fn find<A>(&self, collect: &Collect<A>, has_route: bool) -> Option<usize> {
+        let is_it = |known: &Option<(Question, Answer)>| {
+            known.as_ref().is_some_and(|(question, _)| question.is_of(collect, has_route))
+        };
+        self.calls.iter().position(is_it)
     }
 
     /// What is in a place.
@@ -103,25 +132,26 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::{Blocks, Call, Element, Operator, Reducer};
+    use crate::collective::{Blocks, Call};
     use crate::dispatch::Done;
     use crate::geometry::WORLD;
     use std::boxed::Box;
 
     const TUNING: Tuning = Tuning { radix: 2, chunk: 1 };
 
-    fn question(change: impl FnOnce(&mut Collect<()>)) -> Option<Question> {
+    fn call(change: impl FnOnce(&mut Collect<()>)) -> Collect<()> {
         let done = Done { call: &|(), _| {}, cookie: 0 };
         let mut collect = Collect::new(WORLD, Collective::Allreduce, done);
         collect.reducer = Reducer::new(Operator::Sum, Element::U64).ok();
         change(&mut collect);
-        Question::of(&collect, false)
+        collect
     }
 
     #[test]
     fn g2_a_call_that_differs_in_what_decides_is_another_question() {
-        let same = question(|it| it.number = 7).unwrap();
-        assert_eq!(question(|it| it.done.cookie = 1), Some(same), "that decides nothing");
+        let same = Question::of(&call(|it| it.number = 7), false).unwrap();
+        assert!(same.is_of(&call(|it| it.done.cookie = 1), false), "that decides nothing");
+        assert!(!same.is_of(&call(|_| {}), true));
         let changes: [fn(&mut Collect<()>); 13] = [
             |it| it.what = Collective::Reduce,
             |it| it.root = 1,
@@ -137,9 +167,14 @@ mod tests {
             |it| it.aligned = true,
             |it| it.scratch_limit = 8,
         ];
-        let others: std::vec::Vec<_> = changes.into_iter().map(|change| question(change).unwrap()).collect();
-        for (at, other) in others.iter().enumerate() {
-            assert!(*other != same && !others[..at].contains(other), "change {at}");
+        for (at, change) in changes.iter().enumerate() {
+            let other = Question::of(&call(change), false).unwrap();
+            let is_of = |change: &fn(&mut Collect<()>)| other.is_of(&call(change), false);
+            assert!(!same.is_of(&call(change), false) && !other.is_of(&call(|_| {}), false), "change {at}");
+            assert!(
+                changes.iter().enumerate().all(|(of, change)| is_of(change) == (of == at)),
+                "change {at}"
+            );
         }
         // What is not to be told by a few numbers is always worked out.
         let few = Blocks::listed(&[0, 1, 2]).unwrap();
@@ -150,13 +185,14 @@ mod tests {
             Box::new(|it| it.blocks = Blocks::equal(1).window(1, None)),
             Box::new(|it| it.blocks = Blocks::equal(2).cut(0, 1)),
         ] {
-            assert_eq!(question(change), None);
+            let call = call(change);
+            assert!(Question::of(&call, false).is_none() && !same.is_of(&call, false));
         }
     }
 
     #[test]
     fn g2_the_last_calls_are_known_and_older_ones_are_not() {
-        let questions = [1, 2, 3].map(|len| question(|it| it.blocks = Blocks::equal(len)).unwrap());
+        let calls = [1, 2, 3].map(|len| call(|it| it.blocks = Blocks::equal(len)));
         let call = Call {
             collective: Collective::Barrier,
             algorithm: Algorithm::Dissemination,
@@ -172,7 +208,7 @@ mod tests {
             domains: None,
         };
         let mut known = Known::default();
-        for (run, question) in questions.into_iter().enumerate() {
+        for (run, question) in calls.iter().map(|call| Question::of(call, false).unwrap()).enumerate() {
             let gist = Gist {
                 element_len: 1,
                 extents: [0; 3],
@@ -183,11 +219,10 @@ mod tests {
             };
             known.note(
                 question,
-                Answer { part: SchedulePart { run, ..SchedulePart::whole(0, 1, call) }, gist },
+                Answer { name: 1, part: SchedulePart { run, ..SchedulePart::whole(0, 1, call) }, gist },
             );
         }
-        let runs = questions
-            .map(|question| known.find(&question).and_then(|place| Some(known.get(place)?.part.run)));
+        let runs = calls.map(|call| Some(known.get(known.find(&call, false)?)?.part.run));
         assert_eq!(runs, [None, Some(1), Some(2)]);
     }
 }

@@ -145,6 +145,8 @@ pub(crate) struct Engine<A: 'static> {
     /// See [`Limits::always`].
     always: usize,
     early: EarlyMessages,
+    /// Calls that were found good and noted, in all geometries: the name of the last one.
+    noted: u64,
     bulk: Bulk,
     /// What was given up of geometries that are not made here yet. Nothing is noted where there are no collectives.
     unmade: Option<&'static mut Unmade>,
@@ -187,6 +189,7 @@ impl<A> Engine<A> {
             geometries,
             always,
             early,
+            noted: 0,
             bulk: Bulk::new(bulk),
             unmade,
             destroyed,

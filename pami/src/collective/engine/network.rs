@@ -86,7 +86,7 @@ impl<A> Engine<A> {
 
     /// Asks for the class route of a new geometry if that is what a collective has to do, and notes the answer. Returns whether
     /// anything happened.
-    #[inline]
+    #[cold]
     pub(super) fn ask<P: Port>(&mut self, number: u32, port: &P) -> bool {
         let Self { slots, geometries, notes, .. } = self;
         let Some(slot) = slots.get_mut(number).filter(|slot| slot.asks()) else { return false };

@@ -22,7 +22,12 @@ pub(super) enum Peers {
 
 impl Peers {
     /// The geometry's rank of a rank of the part.
+    #[inline]
     pub(super) fn member(&self, members: &Members, rank: u32) -> Option<u32> {
+        if matches!(self, Self::All) { Some(rank) } else { self.member_of_some(members, rank) }
+    }
+
+    fn member_of_some(&self, members: &Members, rank: u32) -> Option<u32> {
         match self {
             Self::All => Some(rank),
             Self::Tasks { group, server } if rank == group.root() => Some(*server),

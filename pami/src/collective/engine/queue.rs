@@ -166,7 +166,7 @@ impl<A> Engine<A> {
     ) -> Result<(), CollectError> {
         // What is told of one that failed goes before what is said of those behind it.
         if let Some(number) = self.start(&mut collect, Start::Called, port)?
-            && !self.slots.values().any(Slot::tells)
+            && (self.slots.len() == 1 || !self.slots.values().any(Slot::tells))
         {
             self.run_slot(number, false, port, transport);
         }

@@ -3,8 +3,7 @@
 
 use super::Engine;
 use super::limits::{PLACES, reserved};
-use super::part::SchedulePart;
-use super::slot::{NewSlot, Slot};
+use super::slot::Slot;
 use rings::list::{Link, Links, List};
 use rings::slot_table::{self, SlotTable};
 
@@ -77,16 +76,16 @@ impl<A> Slots<A> {
         self.table.values_mut().filter(|slot| !slot.rests()).take(self.in_use)
     }
 
-    /// One more. `None`: there is no room.
+    /// A slot for one more to [open](Slot::open), and its number; `resting` makes one where none has been. `None`: there is
+    /// no room.
     #[inline(always)]
-    pub(super) fn open(&mut self, new: NewSlot<A>, part: &SchedulePart) -> Option<u32> {
-        let number = match self.resting.pop(&mut self.table) {
-            Some(number) => number,
-            None => self.table.insert_with(|| Slot::resting(new.key, new.done, part))?.index,
-        };
-        self.table.get_mut(number)?.open(new, part);
+    pub(super) fn take(&mut self, resting: impl FnOnce() -> Slot<A>) -> Option<(u32, &mut Slot<A>)> {
+        if self.resting.is_empty() {
+            let number = self.table.insert_with(resting)?.index;
+            self.resting.push_front(&mut self.table, number);
+        }
         self.in_use += 1;
-        Some(number)
+        self.table.shift(&mut self.resting, |_| true)
     }
 
     /// The one in a slot is over, and in no list. Nothing of the caller's is kept.

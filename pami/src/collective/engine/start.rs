@@ -1,7 +1,6 @@
 //! Starting a collective.
 
 use super::Engine;
-use super::areas::Areas;
 use super::check;
 use super::geometry::Entry;
 use super::limits::WINDOW;
@@ -15,6 +14,7 @@ use crate::collective::need::ALIGNMENT;
 use crate::collective::{Algorithm, Area, Blocks, Call, Collective, Form, Query, Tuning, network};
 use crate::device::{CollectiveNetwork, Port};
 use crate::error::OperationError;
+use core::slice;
 use rings::shared::Shared;
 
 /// How a collective comes to its start.
@@ -165,8 +165,10 @@ impl<A> Engine<A> {
             return Err(CollectError::UnknownGeometry(collect.geometry));
         };
         if let Some(checked) = checked
-            && let Some((question, answer)) = check::news(entry, collect, checked.gist, &parts)
+            && let Some((question, answer)) =
+                check::news(entry, collect, checked.gist, &parts, self.noted + 1)
         {
+            self.noted += 1;
             entry.known.note(question, answer);
         }
         let gated = !called && entry.next % WINDOW == WINDOW - 1 && !synchronises;
@@ -187,42 +189,37 @@ impl<A> Engine<A> {
         if self.is_idle() {
             self.looked_ns = port.now_ns();
         }
-        // A call of one part hands its areas on.
-        let takes = count == 1 && !collect.divided;
+        // A call of one part hands its areas on, which are its own.
+        let alone = count == 1 && !collect.divided;
         let mut last = 0;
         let Self { slots, geometries, in_flight, .. } = self;
         let Some(Entry { way, known: calls, doomed, .. }) = &mut geometries[index] else {
             return Err(CollectError::UnknownGeometry(collect.geometry));
         };
         let doomed = !doomed.is_empty();
-        for at in 0..count {
-            let answer = known.and_then(|place| calls.get(place)).map(|answer| &answer.part);
-            let Some(part) = answer.or(parts.get(at)) else { break };
+        let (parts, name) = match known.and_then(|place| calls.get(place)) {
+            Some(answer) => (slice::from_ref(&answer.part), answer.name),
+            None => (&parts[..], 0),
+        };
+        for part in parts {
             let ticket = way.channel().filter(|_| network::speaks(&part.call)).map(Channel::ticket);
             let number = if called { CALLED | part.number } else { part.number };
             let key = Key { geometry: collect.geometry.0, sequence, part: number };
-            let mut areas = [&mut collect.input, &mut collect.output, &mut collect.scratch];
-            let own = |(area, base): (Area, usize)| {
-                let place = &mut *areas[area as usize];
-                let place = if takes { place.take() } else { place.clone() };
-                place.map(|(memory, at)| (memory, at + base))
-            };
+            // There is room for all of them.
+            let Some((number, slot)) = slots.take(|| Slot::resting(key, collect.done, part)) else { break };
             let new = NewSlot {
                 geometry: index,
                 key,
                 digest,
-                notice,
+                notice: notice.as_ref(),
                 creates: agreed.is_some(),
                 ticket,
-                areas: Areas::new(part.areas.map(own), element_len, part.discards),
-                reducer: collect.reducer,
-                done: collect.done,
+                element_len,
+                alone,
             };
-            // There is room for all of them.
-            if let Some(number) = slots.open(new, part) {
-                last = number;
-                in_flight.push(slots, number);
-            }
+            slot.open(new, part, name, collect);
+            last = number;
+            in_flight.push(slots, number);
         }
         if doomed {
             self.end_doomed(index, sequence, called);

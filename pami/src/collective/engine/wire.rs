@@ -290,13 +290,10 @@ impl<'a, P: Port> Wire<'a, P> {
             offset: offset as u32,
             total: total as u32,
         };
-        let head = label.wire();
-        let with_notice = label.notice.map(|notice| WithNotice { header: head, notice });
-        let header = with_notice.as_ref().map_or(head.as_bytes(), WithNotice::as_bytes);
-        let pushed = if len == 0 {
-            self.port.push_bcopy(path, &envelope, header, &[])
-        } else {
-            self.port.push_packed(path, &envelope, header, len, fill)
+        let header = label.wire();
+        let pushed = match label.notice {
+            None => self.queue(path, &envelope, header.as_bytes(), len, fill),
+            Some(notice) => self.queue_notice(path, &envelope, &WithNotice { header, notice }, len, fill),
         };
         self.refused |= pushed.is_err();
         pushed.map_err(|Full| Stop::Full)?;
@@ -304,6 +301,36 @@ impl<'a, P: Port> Wire<'a, P> {
             self.transport.note_collective_sent(len);
         }
         Ok(())
+    }
+
+    #[inline(always)]
+    fn queue(
+        &mut self,
+        path: Path,
+        envelope: &Envelope,
+        header: &[u8],
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Full> {
+        if len == 0 {
+            self.port.push_bcopy(path, envelope, header, &[])
+        } else {
+            self.port.push_packed(path, envelope, header, len, fill)
+        }
+    }
+
+    /// The same, apart: most headers are of one length.
+    #[cold]
+    #[inline(never)]
+    fn queue_notice(
+        &mut self,
+        path: Path,
+        envelope: &Envelope,
+        header: &WithNotice,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Full> {
+        self.queue(path, envelope, header.as_bytes(), len, fill)
     }
 
     /// Tells an endpoint that a message of so many bytes lies in a region of this task's.

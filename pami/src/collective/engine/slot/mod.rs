@@ -10,6 +10,7 @@ use super::doomed::Doomed;
 use super::limits::WINDOW;
 use super::part::{Peers, SchedulePart};
 use super::passage::Passage;
+use super::request::Collect;
 use super::transfer::{Incoming, Outgoing, SendStage};
 use super::wire::{CALLED, Key, Label, Notice, before};
 use crate::collective::{Algorithm, Call, Reducer, Schedule};
@@ -59,6 +60,8 @@ pub(crate) struct Slot<A: 'static> {
     /// It creates the geometry.
     creates: bool,
     phase: Phase,
+    /// Which known call the schedule, and what else is set with it, is of; 0 if of none.
+    known: u64,
     /// What is left to do, if it runs.
     schedule: Schedule<'static>,
     areas: Areas,
@@ -85,19 +88,19 @@ pub(crate) struct Slot<A: 'static> {
 }
 
 /// What a part of a collective is when it starts.
-pub(super) struct NewSlot<A: 'static> {
+pub(super) struct NewSlot<'a> {
     /// Place of its geometry in the table.
     pub(super) geometry: usize,
     pub(super) key: Key,
     pub(super) digest: u32,
-    pub(super) notice: Option<Notice>,
+    pub(super) notice: Option<&'a Notice>,
     /// It is the barrier that creates the geometry.
     pub(super) creates: bool,
     /// Its place among those that go through the tree network, if this member has to do with it.
     pub(super) ticket: Option<u32>,
-    pub(super) areas: Areas,
-    pub(super) reducer: Option<Reducer>,
-    pub(super) done: Done<A>,
+    pub(super) element_len: usize,
+    /// It is the only part, and takes the caller's areas.
+    pub(super) alone: bool,
 }
 
 /// What is left of one that is over.
@@ -128,8 +131,9 @@ impl<A> Slot<A> {
             turn: 0,
             creates: false,
             phase: Phase::Rests,
+            known: 0,
             schedule: Schedule::idle(&part.call),
-            areas: Areas::new([None, None, None], 1, false),
+            areas: Areas::default(),
             reducer: None,
             ticket: None,
             passage: None,
@@ -147,37 +151,62 @@ impl<A> Slot<A> {
     }
 
     /// One that waits for its turn takes the slot. What is not written here, a slot that rests has as it is to be, or is
-    /// written before it is read.
+    /// written before it is read. `known` is the name of the part's call, 0 if it has none.
     #[inline(always)]
-    pub(super) fn open(&mut self, new: NewSlot<A>, part: &SchedulePart) {
-        let NewSlot { geometry, key, digest, notice, creates, ticket, areas, reducer, done } = new;
+    pub(super) fn open(
+        &mut self,
+        new: NewSlot<'_>,
+        part: &SchedulePart,
+        known: u64,
+        collect: &mut Collect<A>,
+    ) {
+        if known == 0 || known != self.known {
+            self.set(part, new.creates, known);
+        }
+        let NewSlot { geometry, key, digest, notice, creates, ticket, element_len, alone } = new;
         self.geometry = geometry as u16;
         self.key = key;
         self.digest = digest;
-        self.notice = notice;
-        if creates || part.run != usize::MAX {
-            self.whole = part.call;
+        self.notice = None;
+        if notice.is_some() {
+            self.notice = notice.copied();
         }
-        self.run = part.run;
         self.from = 0;
-        self.peers = part.peers;
-        self.turn = part.turn;
         self.creates = creates;
         self.phase = Phase::Waits;
-        self.schedule.set(&part.call);
-        self.areas = areas;
-        self.reducer = reducer;
+        self.areas.set(element_len, part.discards);
+        if alone {
+            self.areas.take([&mut collect.input, &mut collect.output, &mut collect.scratch]);
+        } else {
+            self.areas.share([&collect.input, &collect.output, &collect.scratch], &part.areas);
+        }
+        self.reducer = collect.reducer;
         self.ticket = ticket;
         self.creation = creates.then_some(Creation::Meets);
         self.moved = true;
         self.result = Ok(());
-        self.done = done;
+        self.done = collect.done;
+    }
+
+    /// Sets what depends on the part alone.
+    #[inline(never)]
+    fn set(&mut self, part: &SchedulePart, creates: bool, known: u64) {
+        let at_once = part.run == usize::MAX && !creates;
+        // Else the schedule is set again on the way.
+        self.known = if at_once { known } else { 0 };
+        if !at_once {
+            self.whole = part.call;
+        }
+        self.run = part.run;
+        self.peers = part.peers;
+        self.turn = part.turn;
+        self.schedule.set(&part.call);
     }
 
     /// It is over, and its slot is for another one to take.
     pub(super) fn rest(&mut self) {
         self.phase = Phase::Rests;
-        self.areas = Areas::new([None, None, None], 1, false);
+        self.areas.clear();
         self.passage = None;
         self.asked = false;
         self.position = 0;
@@ -296,7 +325,9 @@ impl<A> Slot<A> {
     }
 
     fn label(&self, tag: u32) -> Label {
-        Label { key: self.key, tag, digest: self.digest, notice: self.notice }
+        let label = Label { key: self.key, tag, digest: self.digest, notice: None };
+        // Most have none, and need not copy one.
+        if self.notice.is_none() { label } else { Label { notice: self.notice, ..label } }
     }
 
     /// Goes by the schedule of a call, which was checked when it was made.

@@ -54,10 +54,13 @@ impl<A> Slot<A> {
         if may.begin {
             self.begin(entry, early);
         }
-        let mut moved = self.run(entry, early, (bulk, number), &mut wire, may.call_users);
-        if self.pass(&mut entry.way, network) {
-            moved = true;
-            self.run(entry, early, (bulk, number), &mut wire, may.call_users);
+        let (mut moved, mut passed) = (false, false);
+        loop {
+            moved |= self.run(entry, early, (bulk, number), &mut wire, may.call_users);
+            if passed || !self.pass(&mut entry.way, network) {
+                break;
+            }
+            (moved, passed) = (true, true);
         }
         if may.tell {
             moved |= self.tell(entry, &mut wire);
@@ -98,13 +101,13 @@ impl<A> Slot<A> {
         }
     }
 
-    /// Begins the next run, if there is one.
+    /// Begins the next run, or is over if there is none.
     #[cold]
-    fn next_run(&mut self) -> bool {
+    fn next_run(&mut self) {
         self.from = self.from.saturating_add(self.run);
         if self.run == usize::MAX || self.from >= self.whole.longest() {
             self.phase = Phase::Over;
-            return false;
+            return;
         }
         if self.whole.collective.is_of_vectors() {
             for area in [Area::Input, Area::Output] {
@@ -113,7 +116,6 @@ impl<A> Slot<A> {
         }
         self.key = self.key.next_run();
         self.begin_run();
-        true
     }
 
     /// Goes on with a vector that is on its way through the tree network. Returns whether anything moved.
@@ -160,14 +162,16 @@ impl<A> Slot<A> {
         ends
     }
 
-    fn next_step(&mut self) -> Option<Step> {
+    /// Whether there is a step to do next.
+    #[inline]
+    fn has_step(&mut self) -> bool {
         while self.phase == Phase::Runs {
-            let step = self.schedule.peek();
-            if step.is_some() || !self.next_run() {
-                return step;
+            if self.schedule.write_ahead() {
+                return true;
             }
+            self.next_run();
         }
-        None
+        false
     }
 
     /// Goes on as far as it can. Returns whether anything moved.
@@ -181,19 +185,16 @@ impl<A> Slot<A> {
     ) -> bool {
         let mut moved = self.pump(bulk, number, wire);
         for _ in 0..STEPS_PER_ADVANCE {
-            let quiet = self.sends.is_empty() && self.receives.is_empty() && self.passage.is_none();
-            if self.waiting && !quiet {
+            if self.waiting {
+                if !self.sends.is_empty() || !self.receives.is_empty() || self.passage.is_some() {
+                    break;
+                }
+                self.waiting = false;
+            }
+            if !self.has_step() {
                 break;
             }
-            self.waiting = false;
-            let Some(step) = self.next_step() else { break };
-            if !call_users
-                && matches!(step, Step::Reduce { .. })
-                && self.reducer.is_some_and(|it| it.is_user())
-            {
-                break;
-            }
-            match self.carry_out(step, entry, early, wire) {
+            match self.carry_out(entry, early, wire, call_users) {
                 Carried::Done => {
                     self.schedule.pass();
                     moved = true;
@@ -211,14 +212,16 @@ impl<A> Slot<A> {
         moved
     }
 
+    /// Carries out the next step.
     fn carry_out<P: Port>(
         &mut self,
-        step: Step,
         entry: &Entry,
         early: &mut EarlyMessages,
         wire: &mut Wire<'_, P>,
+        call_users: bool,
     ) -> Carried {
-        match step {
+        let Some(step) = self.schedule.first() else { return Carried::Blocked };
+        match *step {
             Step::Send { to, tag, span } => self.send((to, tag, span), entry, early, wire),
             Step::Receive { from, tag, span } => {
                 self.receive((from, tag, span), entry, early, self.short_limit(wire))
@@ -226,6 +229,9 @@ impl<A> Slot<A> {
             Step::Wait => {
                 self.waiting = true;
                 Carried::Done
+            }
+            Step::Reduce { .. } if !call_users && self.reducer.is_some_and(|it| it.is_user()) => {
+                Carried::Blocked
             }
             Step::Reduce { into, from, order } => {
                 if self.reduce(into, from, order) {
@@ -266,7 +272,8 @@ impl<A> Slot<A> {
         let Some(to) = entry.members.endpoint(rank) else { return Carried::Done };
         let piece = self.areas.piece(span);
         let short = piece.len <= self.short_limit(wire);
-        if !short || !early.has_credit(to) {
+        let credit = if short { early.credit(to) } else { None };
+        let Some(credit) = credit else {
             // A short one is not expected to ask, unless nobody has credit.
             let asks = self.notice.is_some() || early.has_forgotten() || short && !early.is_strict();
             let stage = if asks { SendStage::Announce } else { SendStage::Waits };
@@ -278,12 +285,12 @@ impl<A> Slot<A> {
                 self.take(entry, (to, Word::Clear, &clear.label), (0, clear.total), &[]);
             }
             return Carried::Done;
-        }
+        };
         let measures = (0, piece.len, piece.len);
         let label = self.label(tag);
         match wire.push(to, Word::Short, &label, measures, |into| self.areas.read(piece, 0, into)) {
             Ok(()) => {
-                early.use_credit(to);
+                credit.spend();
                 entry.count(rank);
                 Carried::Done
             }
