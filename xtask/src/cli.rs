@@ -309,12 +309,11 @@ impl Files {
         [&self.picture, &self.json].into_iter().flatten().try_for_each(|file| json::check(file))
     }
 
-    fn write(&self, outcome: &Outcome) -> Result<()> {
+    fn write(&self, outcome: &Outcome, voice: &Voice) -> Result<()> {
         if let Some(file) = &self.picture {
-            std::fs::write(file, picture::svg(outcome))
-                .with_context(|| format!("cannot write {}", file.display()))?;
+            json::text_file(file, &picture::svg(outcome), voice)?;
         }
-        self.json.as_ref().map_or(Ok(()), |file| json::write(file, &json::run(outcome)))
+        self.json.as_ref().map_or(Ok(()), |file| json::write(file, &json::run(outcome), voice))
     }
 }
 
@@ -334,7 +333,7 @@ fn boot(
     files.check()?;
     let outcome = run().voice(voice.clone()).interrupt(Arc::clone(interrupt)).run()?;
     close(&outcome, voice);
-    files.write(&outcome)?;
+    files.write(&outcome, voice)?;
     Ok(outcome.exit_code())
 }
 

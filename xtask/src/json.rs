@@ -10,16 +10,27 @@ use serde_json::{Map, Value, json};
 
 use crate::console::Status;
 use crate::fabric::{FaultCounts, NodeStatistics, Statistics, Traffic, TreeNodeStatistics, TreeStatistics};
+use crate::progress::Voice;
 use crate::run::{Ending, NodeOutcome, Outcome, Way};
 use crate::{Mode, setup};
 
-/// Writes `value` into `file`, for people too.
+/// Writes `value` into `file`, for people too, and says so.
 ///
 /// # Errors
 /// The file cannot be written: its name is in the error.
-pub fn write(file: &Path, value: &impl Serialize) -> Result<()> {
+pub fn write(file: &Path, value: &impl Serialize, voice: &Voice) -> Result<()> {
     let text = serde_json::to_string_pretty(value).context("results that are no JSON")?;
-    std::fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
+    text_file(file, &(text + "\n"), voice)
+}
+
+/// Writes `text` into `file`, and says so.
+///
+/// # Errors
+/// The file cannot be written: its name is in the error.
+pub fn text_file(file: &Path, text: &str, voice: &Voice) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    voice.say(&format!("written to {}", file.display()));
+    Ok(())
 }
 
 /// Makes `file` if it is not there: that it cannot be written is better known before what it is to tell of.
@@ -214,6 +225,6 @@ pub(crate) mod tests {
         let file = Path::new("/no/such/folder/of/results.json");
         let error = format!("{:#}", check(file).unwrap_err());
         assert!(error.contains("cannot write") && error.contains("results.json"), "{error}");
-        assert_eq!(format!("{:#}", write(file, &1).unwrap_err()), error);
+        assert_eq!(format!("{:#}", write(file, &1, &Voice::quiet()).unwrap_err()), error);
     }
 }

@@ -108,7 +108,7 @@ pub fn run(
         suite.guest_tests();
     }
     let good = suite.close();
-    json.map_or(Ok(()), |file| json::write(file, &suite.results()))?;
+    json.map_or(Ok(()), |file| json::write(file, &suite.results(), voice))?;
     Ok(good)
 }
 

@@ -39,7 +39,7 @@ impl Figures {
     /// The file cannot be written.
     pub fn show(&self, file: Option<&Path>, voice: &Voice) -> Result<()> {
         voice.print(self.text.trim_end());
-        file.map_or(Ok(()), |file| json::write(file, &self.json))
+        file.map_or(Ok(()), |file| json::write(file, &self.json, voice))
     }
 }
 
@@ -72,7 +72,7 @@ pub fn instructions(arch: Option<Arch>, update: bool, json: Option<&Path>, voice
             })
         };
         let rows: Vec<_> = each(&all).map(row).collect();
-        json::write(file, &json::results("bench instructions", json!({ "rows": rows })))?;
+        json::write(file, &json::results("bench instructions", json!({ "rows": rows })), voice)?;
     }
     if update {
         for (arch, counts) in &all {

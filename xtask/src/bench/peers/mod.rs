@@ -105,8 +105,7 @@ pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
     voice.idle();
     let text = table::table(&report, &rows);
     let file = options.json.clone().unwrap_or_else(|| workspace::target().join("pamir/peers.json"));
-    write(&report, &rows, &file)?;
-    voice.say(&format!("written to {} and {}", file.display(), file.with_extension("svg").display()));
+    write(&report, &rows, &file, voice)?;
     Ok(text)
 }
 
@@ -210,15 +209,14 @@ fn cpu() -> String {
     name.map_or(std::env::consts::ARCH, |(_, name)| name).to_owned()
 }
 
-fn write(report: &Report, rows: &[&Row], file: &Path) -> Result<()> {
+fn write(report: &Report, rows: &[&Row], file: &Path, voice: &Voice) -> Result<()> {
     let picture: Vec<_> = rows.iter().copied().filter(|row| PICTURE.contains(&row.name)).collect();
     let svg = file.with_extension("svg");
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    json::write(file, report)?;
-    std::fs::write(&svg, table::svg(report, &picture))
-        .with_context(|| format!("cannot write {}", svg.display()))
+    json::write(file, report, voice)?;
+    json::text_file(&svg, &table::svg(report, &picture), voice)
 }
 
 #[cfg(test)]
