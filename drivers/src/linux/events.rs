@@ -200,3 +200,6 @@ impl Controller for Events {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

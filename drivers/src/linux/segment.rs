@@ -133,3 +133,6 @@ pub fn standard_input() -> BorrowedFd<'static> {
     // SAFETY: nobody closes it.
     unsafe { BorrowedFd::borrow_raw(0) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,3 +87,6 @@ impl Signal {
         self.gone.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests;
