@@ -205,6 +205,13 @@ impl Run {
                 "nodes of board {board} have streams, without a link that could be down: --cut closes them"
             );
         }
+        if !board.is_emulated() && self.job == jobs::INSTRUCTIONS {
+            bail!(
+                "{} asks each hart for a count of its instructions, which the host does not give to threads: \
+                 `cargo xtask bench instructions` counts on emulated nodes",
+                self.job
+            );
+        }
         if self.agent && harts < 2 {
             bail!("an agent core takes a hart of its own: at least 2 harts per node are needed");
         }

@@ -12,6 +12,7 @@ mod faults;
 mod fences;
 mod firmware;
 mod host;
+mod host_jobs;
 mod instructions;
 mod jobs;
 mod liveness;
