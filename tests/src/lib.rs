@@ -104,13 +104,14 @@ pub fn expect_success_on_a_bad_wire(outcome: &Outcome, faults: &str) {
     }
 }
 
-/// The processor time, in hundredths of a second, that each emulator of a run has taken so far, by node: of the run whose
+/// The processor time, in hundredths of a second, that each node's process of a run has taken so far, by node: of the run whose
 /// job's arguments `args` are no other's.
 fn processor_times(args: &str) -> BTreeMap<u32, u64> {
     let time = |process: std::fs::DirEntry| {
         let words = String::from_utf8(std::fs::read(process.path().join("cmdline")).ok()?).ok()?;
         let words = words.replace('\0', " ");
-        let named = words.contains("qemu-system-") && words.contains(&format!(" -- {args} "));
+        let is_node = words.contains("qemu-system-") || words.contains("bootargs=node=");
+        let named = is_node && words.contains(&format!(" -- {args} "));
         let node = words.split_once("node=").filter(|_| named)?.1.split(' ').next()?.parse().ok()?;
         let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
         // User and system time are the 14th and 15th field; the second is a name in parentheses.
@@ -122,7 +123,7 @@ fn processor_times(args: &str) -> BTreeMap<u32, u64> {
 }
 
 /// Runs `run`, whose job's arguments `args` are no other run's, and looks every two seconds at the processor time that the
-/// emulators of the nodes `waiting` took together. Returns the least of these, in hundredths of a second: what it takes them
+/// processes of the nodes `waiting` took together. Returns the least of these, in hundredths of a second: what it takes them
 /// to wait, if all of them wait for two such seconds.
 ///
 /// # Panics

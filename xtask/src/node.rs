@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
+use pami::affinity::HartPlace;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::arch::Arch;
@@ -61,6 +62,8 @@ pub struct Machine {
     pub icount: bool,
     /// The host's cores that the harts of all nodes are bound to, one after the other, if they are.
     pub cores: Vec<usize>,
+    /// Where the harts of each node are then.
+    pub places: Vec<HartPlace>,
     /// Whether there is a network adapter.
     pub adapter: bool,
     /// Further options, as they are.
@@ -113,6 +116,9 @@ fn words(machine: &Machine, place: &Identity) -> Vec<String> {
     if !cores.is_empty() {
         let cores: Vec<_> = cores.iter().map(ToString::to_string).collect();
         words.push(format!("cores={}", cores.join(",")));
+        let place =
+            |place: &HartPlace| format!("{}.{}.{}.{}", place.socket, place.cluster, place.core, place.thread);
+        words.push(format!("places={}", machine.places.iter().map(place).collect::<Vec<_>>().join(",")));
     }
     if machine.adapter {
         let mtu = if place.segment.is_some() { CONTROL_MTU } else { ADAPTER_MTU };
@@ -401,6 +407,7 @@ mod tests {
             memory: 64,
             icount,
             cores: Vec::new(),
+            places: Vec::new(),
             adapter: true,
             options: Vec::new(),
         };

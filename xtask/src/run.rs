@@ -6,6 +6,7 @@
 //! outcome.expect_success();
 //! ```
 
+mod cores;
 mod faults;
 mod folder;
 mod harm;
@@ -33,6 +34,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use kernel::usage::Shape;
+use pami::affinity::HartPlace;
 use pami::topology::TorusShape;
 use rings::packets::Segment;
 
@@ -43,9 +45,10 @@ use crate::node::{self, Guest, Identity, Machine};
 use crate::personality::{HartTopology, Personality, arguments};
 use crate::progress::Voice;
 use crate::{dump, image, jobs, setup};
+use cores::Cores;
 use faults::Plan;
 use segment::Share;
-use settings::Image;
+use settings::{Image, Pin};
 use watch::Watch;
 use watched::{Firmware, Watched};
 
@@ -70,7 +73,8 @@ impl Run {
         let shared = if way == Way::Segment { Segment::bytes(shape.nodes() as usize) } else { 0 };
         room::check(shape.nodes(), self.memory, shared)?;
         let plan = Plan::new(&self, shape)?;
-        let mut machine = self.machine(shape, harts, topology)?;
+        let (cores, places) = self.cores(shape, harts)?;
+        let mut machine = Machine { cores, places, ..self.machine(harts, topology)? };
         let firmware =
             machine.elf.as_deref().map(|elf| Firmware::load(elf, self.board.flat_at())).transpose()?;
         let _permit = permits::Permit::wait(shape.nodes() as usize * usize::from(harts));
@@ -249,7 +253,21 @@ impl Run {
         self.tree && self.adapter && self.board.has_tree()
     }
 
-    fn machine(&self, shape: TorusShape, harts: u8, topology: Option<HartTopology>) -> Result<Machine> {
+    /// The cores that the harts of all nodes are bound to, if they are, and where those of a node are then.
+    fn cores(&self, shape: TorusShape, harts: u8) -> Result<(Vec<usize>, Vec<HartPlace>)> {
+        if matches!(self.pin, Pin::Nowhere) || self.board.is_emulated() {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let (machine, harts, nodes) = (Cores::of_this_machine()?, usize::from(harts), shape.nodes() as usize);
+        let mut cores = match &self.pin {
+            Pin::To(list) => machine.listed(list, nodes * harts).context("--pin")?,
+            Pin::IfEnough | Pin::Nowhere => machine.enough(nodes * harts),
+        };
+        let places = machine.places(&mut cores, harts);
+        Ok((cores, places))
+    }
+
+    fn machine(&self, harts: u8, topology: Option<HartTopology>) -> Result<Machine> {
         let image = match &self.image {
             Image::Job => {
                 let request = Request { arch: self.arch, job: self.job.clone(), together: self.together };
@@ -285,7 +303,8 @@ impl Run {
             topology: topology.filter(|_| self.board.tree_tells_topology(self.arch)),
             memory: self.memory,
             icount: self.icount,
-            cores: if self.bound { cores(shape.nodes() as usize * usize::from(harts)) } else { Vec::new() },
+            cores: Vec::new(),
+            places: Vec::new(),
             adapter: self.adapter,
             options: self.options.clone(),
         })
@@ -369,14 +388,6 @@ struct Places<'a> {
     fabric: &'a FabricHandle,
     sockets: &'a Path,
     way: Way,
-}
-
-/// Cores of this machine for so many harts, if it has so many that this process may run on; else none.
-fn cores(harts: usize) -> Vec<usize> {
-    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
-    let cores: Vec<_> =
-        (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).take(harts).collect();
-    if cores.len() < harts { Vec::new() } else { cores }
 }
 
 /// The wanted port, or another one if that is in use.

@@ -1,10 +1,11 @@
 //! Nodes that are processes of this machine (SPEC H-1, H-2, H-4).
 
+use super::liveness::{expect_death, expect_suspect};
 use std::time::Duration;
-use tests::{count_lines, expect_clean, expect_success_on_a_bad_wire, long};
+use tests::{count_lines, expect_clean, expect_success_on_a_bad_wire, long, processor_time};
 use xtask::node::Exit;
 use xtask::run::{Ending, Way};
-use xtask::{Board, Mode, Outcome, Run};
+use xtask::{Board, KillWhen, Level, Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -45,6 +46,16 @@ fn h1_harts_are_threads_of_which_there_may_be_more_than_cores() {
 }
 
 #[test]
+fn h3_many_more_tasks_than_cores_that_all_wait_take_no_processor_time() {
+    let run = host("idle").torus("4").harts(8).mode(Mode::Vn);
+    // No other test has these arguments.
+    let (outcome, least) = processor_time(run, &["--seconds", "9"], 0..4);
+    expect_good(&outcome);
+    // Two harts that never sleep take 400.
+    assert!(least <= 20, "32 tasks that wait for two seconds take {least} hundredths at least");
+}
+
+#[test]
 fn h1_keys_are_sorted_in_either_mode() {
     for mode in [Mode::Smp, Mode::Vn] {
         let outcome = host("npb-is").torus("2x2").mode(mode).run().unwrap();
@@ -73,52 +84,6 @@ fn h2_processes_share_memory_by_default_and_take_the_fabric_if_told() {
     expect_good(&outcome);
     assert!(matches!(outcome.way, Way::Fabric(_)));
     assert!(outcome.fabric.nodes.iter().all(|node| node.injected.packets > 0), "{}", outcome.explain());
-}
-
-#[test]
-fn h2_jobs_of_every_kind_do_well_in_shared_memory() {
-    for (job, torus, mode) in [
-        ("all-pairs", "2x2", Mode::Smp),
-        ("coll", "3", Mode::Smp),
-        ("fence", "2", Mode::Vn),
-        ("halo3d", "2x2", Mode::Smp),
-        ("mpi-suite", "2x2", Mode::Smp),
-        ("npb-cg", "2x2", Mode::Vn),
-        ("rma", "2", Mode::Smp),
-    ] {
-        let outcome = host(job).torus(torus).mode(mode).run().unwrap();
-        expect_good(&outcome);
-        expect_shared(&outcome);
-    }
-}
-
-#[test]
-fn h1_jobs_do_well_on_good_and_bad_wires_and_as_many_tasks() {
-    for job in [
-        "affinity",
-        "all-pairs",
-        "anew",
-        "armci",
-        "endpoints",
-        "fence",
-        "gups",
-        "halo3d",
-        "harts",
-        "hello",
-        "modules",
-        "npb-cg",
-        "npb-ep",
-        "npb-is",
-    ] {
-        let run = || host(job).torus("2x2");
-        expect_good(&run().run().unwrap());
-        if job != "endpoints" {
-            expect_good(&run().mode(Mode::Vn).run().unwrap());
-        }
-        let outcome = run().faults("drop=1%,reorder=5%,seed=3").run().unwrap();
-        assert!(outcome.success(), "{job}: {}", outcome.explain());
-        assert!(matches!(outcome.way, Way::Fabric(_)));
-    }
 }
 
 #[test]
@@ -217,20 +182,93 @@ fn h4_who_is_killed_is_named_by_all_others_which_end() {
     for by_fabric in [false, true] {
         let run = host("idle").torus("4").args(["--seconds", "3600"]).by_fabric(by_fabric);
         let outcome = run.kill("node=2@300ms").run().unwrap();
-        assert_eq!(outcome.ending, Ending::Finished, "{}", outcome.explain());
-        for (rank, node) in outcome.nodes.iter().enumerate().filter(|&(rank, _)| rank != 2) {
-            assert!(node.said("node 2 is dead"), "node {rank}: {}", outcome.explain());
-            assert!(node.exit.is_some() && node.status() != Some(0), "node {rank}: {}", outcome.explain());
-        }
+        expect_death(&outcome, 2);
     }
 }
 
-/// Whether a process of this machine has `word` in its command line.
-fn runs_with(word: &str) -> bool {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok()).any(|line| {
+#[test]
+fn h4_who_is_cut_off_is_named_by_all_others_which_end() {
+    let outcome = host("idle").torus("4").args(["--seconds", "3600"]).cut("node=2@300ms").run().unwrap();
+    assert!(matches!(outcome.way, Way::Fabric(why) if why.contains("--cut")));
+    expect_death(&outcome, 2);
+}
+
+#[test]
+fn h4_who_dies_while_nodes_boot_is_named_by_those_that_boot_after_it() {
+    // Harts enough that no node has joined when the first of them says that its second is up.
+    let words = || KillWhen::Line("hart 1 is up".into());
+    for by_fabric in [false, true] {
+        let run = host("hello").torus("4").harts(16).log(Level::Debug).by_fabric(by_fabric);
+        let outcome = run.kill_node_at(2, words()).go_on().run().unwrap();
+        assert!(outcome.boot_time.is_none(), "it died after all had joined: {}", outcome.explain());
+        assert_eq!(outcome.nodes[2].exit, Some(Exit::Signal(9)));
+        expect_death(&outcome, 2);
+    }
+}
+
+#[test]
+fn h1_x4_who_stands_still_is_suspected_and_waited_for() {
+    for by_fabric in [false, true] {
+        let run = host("alive").torus("3").args(["--seconds", "1"]).by_fabric(by_fabric);
+        let run = run.silence(Duration::from_secs(8)).pause("node=1@100ms+3s");
+        let outcome = run.run().unwrap();
+        expect_good(&outcome);
+        expect_suspect(&outcome, 1);
+        assert_eq!(count_lines(&outcome, "was answered"), 3, "{}", outcome.explain());
+    }
+}
+
+#[test]
+fn h1_x4_a_link_that_is_down_for_a_while_is_mended_and_a_card_has_none_that_could_be() {
+    let outcome = host("hello").torus("2").link_down("0:+x@0s..300ms").run().unwrap();
+    assert!(outcome.success(), "{}", outcome.explain());
+    assert!(matches!(outcome.way, Way::Fabric(why) if why.contains("--link-down")));
+    let error = host("hello").torus("2").unplug("node=1@1s").run().map(|_| ()).expect_err("no link");
+    assert!(error.to_string().contains("--cut"), "{error}");
+}
+
+/// The first core that this process may run on.
+fn first_core() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    list.trim().split([',', '-']).next().unwrap().to_owned()
+}
+
+#[test]
+fn h1_a2_harts_go_to_the_cores_of_a_list_and_know_their_places() {
+    let core = first_core();
+    let run = host("idle").torus("2").args(["--seconds", "4"]).pin(&core);
+    let running = std::thread::spawn(move || run.run().unwrap());
+    let bound = |process: &std::path::Path| {
+        let tasks = std::fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+        let texts = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+        texts.filter(|text| text.contains(&format!("Cpus_allowed_list:\t{core}\n"))).count()
+    };
+    // The first thread of a process is no hart.
+    let word = format!("cores={core},{core}");
+    while !running.is_finished() && !processes_with(&word).iter().any(|process| bound(process) == 2) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!running.is_finished(), "no process had two harts on core {core}");
+    expect_good(&running.join().unwrap());
+    let outcome = host("harts").torus("2").pin(&core).run().unwrap();
+    expect_good(&outcome);
+    for (task, hart) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let line = format!("task {task}, hart {hart}: socket 0, cluster 0, core 0, thread {hart}");
+        assert_eq!(count_lines(&outcome, &line), 1, "{line}: {}", outcome.explain());
+    }
+    let error = host("hello").torus("2").pin("0,1023").run().map(|_| ()).expect_err("no such core");
+    assert!(format!("{error:#}").contains("--pin: there is no core 1023: this machine has "), "{error:#}");
+}
+
+/// Processes of this machine that have `word` in their command line.
+fn processes_with(word: &str) -> Vec<std::path::PathBuf> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|process| process.path());
+    let has = |process: &std::path::PathBuf| {
+        let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
         line.split(|&byte| byte == 0).any(|argument| String::from_utf8_lossy(argument).contains(word))
-    })
+    };
+    processes.filter(has).collect()
 }
 
 #[test]
@@ -253,7 +291,7 @@ fn h4_whoever_is_killed_at_whatever_moment_is_named_and_leaves_nothing_behind() 
         let folder = commands.split_once("torus=").unwrap().1.split_once(',').unwrap().1;
         let folder = folder.split_once("/node-").unwrap().0;
         assert!(folder.contains("pamir-"), "{folder}");
-        assert!(!std::path::Path::new(folder).exists() && !runs_with(folder), "{}", told());
+        assert!(!std::path::Path::new(folder).exists() && processes_with(folder).is_empty(), "{}", told());
         if !matches!(outcome.nodes[node].exit, Some(Exit::Signal(9))) {
             // The job was faster.
             assert!(outcome.nodes.iter().all(|node| node.exit == Some(Exit::Code(0))), "{}", told());

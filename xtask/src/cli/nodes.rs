@@ -41,6 +41,10 @@ pub(super) struct Host {
     /// Send packets through the fabric, as between emulated nodes, in place of rings in memory that the nodes share
     #[arg(long)]
     fabric: bool,
+    /// Bind harts to these cores, as in 0-3,8: node by node, and from the first again if there are more harts
+    /// [default: a core each, if there are enough for all]
+    #[arg(long, value_name = "LIST")]
+    pin: Option<String>,
 }
 
 /// A run, whatever its nodes are.
@@ -226,7 +230,8 @@ impl Host {
 
     pub(super) fn into_run(mut self) -> Run {
         self.nodes.torus = self.nodes.torus.or(self.count.map(|count| count.to_string()));
-        self.nodes.into_run(Board::Linux).by_fabric(self.fabric).bound()
+        let run = self.nodes.into_run(Board::Linux).by_fabric(self.fabric).bound();
+        self.pin.into_iter().fold(run, Run::pin)
     }
 }
 

@@ -24,6 +24,17 @@ pub(super) enum Image {
     None,
 }
 
+/// Which cores harts that are threads of this machine are bound to.
+#[derive(Clone, Debug)]
+pub(super) enum Pin {
+    /// They run where the host likes.
+    Nowhere,
+    /// A core each, if there are enough for all; else as above.
+    IfEnough,
+    /// Those of a list.
+    To(String),
+}
+
 /// A run to be: how many nodes of what kind do which job.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -54,7 +65,7 @@ pub struct Run {
     pub(super) options: Vec<String>,
     pub(super) icount: bool,
     pub(super) adapter: bool,
-    pub(super) bound: bool,
+    pub(super) pin: Pin,
     pub(super) bootargs: HashMap<u32, String>,
     pub(super) kills: Vec<Kill>,
     pub(super) harm_words: Vec<(String, Harm)>,
@@ -100,7 +111,7 @@ impl Run {
             options: Vec::new(),
             icount: false,
             adapter: true,
-            bound: false,
+            pin: Pin::Nowhere,
             bootargs: HashMap::new(),
             kills: Vec::new(),
             harm_words: Vec::new(),
@@ -292,7 +303,14 @@ impl Run {
 
     /// Binds harts that are threads of this machine to its cores, if it has enough for all. Other runs beside would do the same.
     pub fn bound(mut self) -> Self {
-        self.bound = true;
+        self.pin = Pin::IfEnough;
+        self
+    }
+
+    /// Binds harts that are threads of this machine to the cores of a list, as in `0-3,8`, node by node, and from the first again
+    /// if there are more harts.
+    pub fn pin(mut self, cores: impl Into<String>) -> Self {
+        self.pin = Pin::To(cores.into());
         self
     }
 

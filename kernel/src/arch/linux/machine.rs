@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `harts=N` | so many harts |
 //! | `cores=A,B,..` | the host's cores that they are bound to, by number; else they run where the host likes |
+//! | `places=S.C.K.T,..` | where each of them is then: its socket, cluster, core and thread |
 //! | `memory=N` | MiB of memory |
 //! | `torus=MTU,PATH`, `tree=MTU,PATH` | the fabric's listeners for the node's cards, with the bytes of a frame behind its header |
 //! | `segment=N` | the standard input has the memory that N nodes share, all of the torus (`drivers::linux::Peers`) |
@@ -49,7 +50,7 @@ pub(crate) fn read() -> Machine {
         at_controller: Some(number as u64),
         domain: None,
         release: None,
-        place: HartPlace { core: number as u16, ..HartPlace::default() },
+        place: place(number).unwrap_or(HartPlace { core: number as u16, ..HartPlace::default() }),
     };
     Machine {
         banks: Vec::from_iter([Bank { region, domain: None }]),
@@ -77,6 +78,14 @@ pub(crate) fn read() -> Machine {
         bootargs,
         problem: None,
     }
+}
+
+/// Where hart `hart` is, if that was told.
+fn place(hart: usize) -> Option<HartPlace> {
+    let mut numbers =
+        word("places")?.split(',').nth(hart)?.split('.').map_while(|number| number.parse().ok());
+    let mut next = || numbers.next();
+    Some(HartPlace { socket: next()?, cluster: next()?, core: next()?, thread: next()? })
 }
 
 /// Binds the thread that calls, hart `hart`, to its core, if it is to have one.
