@@ -11,7 +11,7 @@ local kinds = {
   [8] = "Fence", [9] = "FenceAck", [10] = "Put", [11] = "PutLast", [12] = "Get", [13] = "GetData", [14] = "GetLast",
   [15] = "Rmw", [16] = "Reply", [17] = "Collective", [18] = "Chunk", [19] = "Refused", [20] = "AskAdvice",
   [21] = "Advice", [22] = "Gone", [23] = "Asked", [24] = "AskedAcked", [25] = "Admitted", [26] = "Retry",
-  [27] = "Query", [28] = "Unknown"
+  [27] = "Query", [28] = "Unknown", [29] = "PutSignal", [30] = "PutSignalAcked"
 }
 local HEADER = 32
 

@@ -97,6 +97,15 @@ impl RxBuffer {
             .unwrap_or(&[])
     }
 
+    /// The same, to be changed before anybody else sees it.
+    pub(crate) fn packet_mut(&mut self) -> &mut [u8] {
+        let start = usize::from(self.start);
+        self.memory
+            .get_mut(start..)
+            .and_then(|rest| rest.get_mut(..usize::from(self.len)))
+            .unwrap_or_default()
+    }
+
     /// Two parts of the packet, one behind the other from byte `from` on, of these lengths, which it was seen to have.
     #[inline(always)]
     pub(crate) fn parts(&self, from: u16, (first, second): (u16, u16)) -> (&[u8], &[u8]) {

@@ -57,7 +57,7 @@ pub use pami::{
     Apart, Buffer, CollectError, Completion, ControlBlock, Endpoint, Factor, Fetched, Foreign, Geometry,
     GeometryError, GeometryId, Layout, Lease, Limits, Message, OperationError, Part, Payload, Pools,
     Progress, Received, Recipe, RecipeElement, Region, RegionFault, RegionHandle, RegisterError, Rights,
-    RmwOp, Rule, SendError, Shared, Sharing, Source, Split, SubOperations, TaskList, Unexpected,
+    RmwOp, Rule, SendError, Shared, Sharing, Signal, Source, Split, SubOperations, TaskList, Unexpected,
     UnexpectedId, Update, WORLD, Width, wait_on,
 };
 

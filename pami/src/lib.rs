@@ -85,6 +85,7 @@ pub use layout::Layout;
 pub use lock::LockedContext;
 pub use payload::Payload;
 pub use pools::Pools;
+pub use put::Signal;
 pub use region::{RegionFault, RegionHandle, Rights, RmwOp};
 pub use rings::buffer::{Apart, Buffer, CONTROL_BYTES, ControlBlock, Lease, Source};
 pub use rings::shared::{Shared, Update, Width};

@@ -16,6 +16,7 @@
 //! | 30..32 | reserved | 0 |
 
 use crate::endpoint::{ClientId, ContextOffset, Endpoint};
+use crate::region::RegionFault;
 use zerocopy::byteorder::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -38,6 +39,8 @@ pub(crate) fn is_dispatch_id(id: u8) -> bool {
     usize::from(id) < DISPATCH_IDS + DEFERRING_IDS
 }
 
+/// Bytes of the header of a signal behind a put.
+pub const SIGNAL_BYTES: usize = 8;
 /// In the dispatch field of a [`Kind::Put`]: its origin will ask what became of the message.
 pub const ENDS: u8 = 1;
 /// In the dispatch field of a [`Kind::Gone`]: the node's job returned.
@@ -71,7 +74,7 @@ pub enum Kind {
     /// For the target's message unit: data to be placed in the region whose name is the first eight bytes of the
     /// packet's header. If the header ends there, all of it at `offset`; else the header goes on with
     /// [`Segment`](crate::layout::Segment)s of the region, whose lengths add up to the data's; `offset` then means
-    /// nothing. `dispatch` is [`ENDS`] if a `PutLast` of the same number will follow.
+    /// nothing. `dispatch` is [`ENDS`] if a `PutLast` or `PutSignal` of the same number will follow.
     Put = 10,
     /// As `Put`, and the last of a message: its origin wants a [`Reply`](Kind::Reply).
     PutLast = 11,
@@ -122,12 +125,20 @@ pub enum Kind {
     Query = 27,
     /// The answer: nothing is known of the operations that its data names. What had an end has been told of before.
     Unknown = 28,
+    /// As `Put`, and the last of a put with signal: the last [`SIGNAL_BYTES`] of the packet's header are the signal's. Once the
+    /// data is in place the target's message unit puts the packet into the reception FIFO of its target, `offset` 0, whose
+    /// context calls handler `dispatch`; or `offset` a [`RegionFault`](crate::region::RegionFault), if it or a packet before it
+    /// was refused.
+    PutSignal = 29,
+    /// As `PutSignal`, and the origin wants an [`Ack`](Kind::Ack) when the handler was called, or a
+    /// [`Refused`](Kind::Refused).
+    PutSignalAcked = 30,
 }
 
 impl Kind {
     /// The kind that a byte stands for.
     pub fn from_byte(byte: u8) -> Option<Self> {
-        const KINDS: [Kind; 29] = [
+        const KINDS: [Kind; 31] = [
             Kind::Hello,
             Kind::Go,
             Kind::EagerFirst,
@@ -157,6 +168,8 @@ impl Kind {
             Kind::Retry,
             Kind::Query,
             Kind::Unknown,
+            Kind::PutSignal,
+            Kind::PutSignalAcked,
         ];
         KINDS.get(usize::from(byte)).copied()
     }
@@ -304,6 +317,13 @@ impl Header {
             pair(total, u32::from(header_len + data_len)).into(),
         ];
         zerocopy::transmute!(words)
+    }
+
+    /// Writes into the header at the front of `packet`, of a put with signal, what became of it.
+    pub fn note_placed(packet: &mut [u8], fault: Option<RegionFault>) {
+        if let Ok((header, _)) = Self::mut_from_prefix(packet) {
+            header.offset = fault.map_or(0, |fault| fault as u32).to_le();
+        }
     }
 
     /// The header at the front of `bytes`, and what is behind it. It is read where it lies if it is aligned there.

@@ -2,12 +2,16 @@
 //!
 //! To another node, and to its own by the network's loop-back, a put is packets that the target's message unit carries
 //! out as they arrive. Within a node it is done at once; its callbacks wait for the next advance all the same.
+//!
+//! A put with signal tells its target. The last packet of the data is the signal as well: once it is in place the target's message
+//! unit puts that packet into the reception FIFO of the endpoint. It waits with the messages to that endpoint, as it may find no
+//! buffer there; the packets before it go with the other puts, which messages never overtake.
 
 use crate::device::{Full, Path, Port};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::layout::{Cursor, Layout, Segment};
-use crate::packet::{Envelope, HEADER_LIMIT};
+use crate::packet::{Envelope, HEADER_LIMIT, SIGNAL_BYTES};
 use crate::payload::{Payload, PayloadIter};
 use crate::region::{RegionFault, RegionHandle, RegionId};
 use heapless::Vec;
@@ -32,6 +36,16 @@ pub struct Put<A: 'static> {
     pub local_done: Option<Done<A>>,
     /// Called when all data is in the region, or was refused. Without it a refusal is not told.
     pub remote_done: Option<Done<A>>,
+}
+
+/// What the target of a [put with signal](crate::Active::put_signal) is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Signal {
+    /// Id of the handler at the target, below [`DISPATCH_IDS`](crate::packet::DISPATCH_IDS): called once, with a message of no
+    /// data, when all data of the put is in the region.
+    pub dispatch: u8,
+    /// The message's header.
+    pub header: [u8; SIGNAL_BYTES],
 }
 
 impl<A: 'static> Put<A> {
@@ -88,7 +102,23 @@ impl PutState {
     /// The next packet of at most `mtu` bytes; `None` if there is none.
     #[inline]
     pub(crate) fn next_packet(&self, mtu: usize) -> Option<PutPacket> {
-        let (header, offset, len, cursor) = self.cut(mtu);
+        self.packet_with::<0>(mtu)
+    }
+
+    /// The same with the signal in the last one.
+    pub(crate) fn next_before(&self, signal: &Signal, mtu: usize) -> Option<PutPacket> {
+        let mut packet = self.packet_with::<SIGNAL_BYTES>(mtu)?;
+        if packet.last {
+            // There is room: it was left.
+            let _ = packet.header.extend_from_slice(&signal.header);
+        }
+        Some(packet)
+    }
+
+    /// The next packet, with room for so many bytes at the end of its header.
+    #[inline(always)]
+    fn packet_with<const ROOM: usize>(&self, mtu: usize) -> Option<PutPacket> {
+        let (header, offset, len, cursor) = self.cut::<ROOM>(mtu.saturating_sub(ROOM));
         let last = len as u32 == self.data.left();
         // The layout was seen to reach far enough.
         (len > 0 || last).then_some(PutPacket { header, offset, len, last, cursor })
@@ -112,7 +142,7 @@ impl PutState {
     }
 
     /// Header, offset and length of the next packet of at most `mtu` bytes, and the cursor behind it.
-    fn cut(&self, mtu: usize) -> (PutHeader, u32, usize, Cursor) {
+    fn cut<const ROOM: usize>(&self, mtu: usize) -> (PutHeader, u32, usize, Cursor) {
         let mut header: PutHeader = Vec::new();
         let (mut cursor, mut len) = (self.cursor, 0);
         // Eight bytes of header are there for the name.
@@ -121,7 +151,7 @@ impl PutState {
             let len = (self.data.left() as usize).min(mtu.saturating_sub(header.len()));
             return (header, self.offset + self.data.taken(), len, cursor);
         }
-        while self.data.left() > len && header.len() + size_of::<Segment>() <= HEADER_LIMIT {
+        while self.data.left() > len && header.len() + size_of::<Segment>() + ROOM <= HEADER_LIMIT {
             let used = header.len() + size_of::<Segment>() + len as usize;
             let most = (mtu.saturating_sub(used) as u32).min(self.data.left() - len);
             let Some((place, run)) = self.layout.next_run(&mut cursor, most).filter(|_| most > 0) else {

@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use heapless::Deque;
 use pami::endpoint::Endpoint;
 use pami::layout::Segment;
-use pami::packet::{ENDS, Envelope, Header, Kind, Packet};
+use pami::packet::{ENDS, Envelope, Header, Kind, Packet, SIGNAL_BYTES};
 use pami::region::{Memory, RegionFault, RegionId, RmwOp};
 use zerocopy::FromBytes;
 
@@ -176,6 +176,24 @@ impl Responder {
         let _ = peer.answers.push_back(answer);
         self.owed.insert(node);
         Ok(refused)
+    }
+
+    /// Places what the last packet of a put with signal brings. Returns why it, or one before it, was refused, if it was.
+    pub(crate) fn place(
+        &mut self,
+        node: u16,
+        regions: &Regions,
+        packet: &Packet<'_>,
+    ) -> Result<Option<RegionFault>, Rejected> {
+        let Packet { envelope, header, data } = packet;
+        let (region, segments) = header.split_at_checked(NAME).ok_or(Rejected::Malformed)?;
+        let region = RegionId::read_from_bytes(region).map_err(|_| Rejected::Malformed)?;
+        let (segments, _) = segments.split_last_chunk::<SIGNAL_BYTES>().ok_or(Rejected::Malformed)?;
+        let peer = self.peers.get_mut(usize::from(node)).ok_or(Rejected::Beyond)?;
+        let put = put(regions, envelope.target, region, envelope.offset, segments, data)?;
+        let route = Route::of(envelope);
+        let failed = peer.failed.iter().position(|failed| failed.route == route);
+        Ok(failed.and_then(|at| peer.take_failed(at)).map_or(put.err(), |failed| Some(failed.fault)))
     }
 
     /// The next packet of the answers that are owed to node `rank`.

@@ -1,7 +1,8 @@
-//! The exchange of faces: puts into the neighbours' regions, a fence over all of them, a note to each.
+//! The exchange of faces: each is put into the neighbour's region with a signal, which tells the neighbour that it is there.
 //!
 //! Regions have two slots for each face, which take turns: a neighbour that is a step ahead writes the other one, and
-//! cannot be two ahead, since it waits for this task's note.
+//! cannot be two ahead, since it waits for this task's signal. So has what goes out: a neighbour whose signal of a step has come
+//! had the faces of the step before.
 
 use super::field::Field;
 use super::grid::{Blocks, FACES};
@@ -10,19 +11,17 @@ use core::slice;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
     Active, Client, Completion, Context, Done, JobError, Layout, Message, OperationError, Payload, Pools,
-    Put, Receive, Region, RegionHandle, Rights, SendError, Shared, Task,
+    Put, Receive, Region, RegionHandle, Rights, SendError, Shared, Signal, Task,
 };
 use spin::Mutex;
 
-const NOTE: u8 = 1;
+/// Dispatch id of the signals, whose header is the number of the face at the target.
+const FACE: u8 = 1;
 const VALUE: usize = size_of::<f64>();
 
 struct State {
-    /// Steps whose faces have come, by neighbour.
-    notes: [AtomicU32; FACES],
-    /// Tasks behind the faces.
-    neighbours: [Option<u32>; FACES],
-    fences: AtomicU32,
+    /// Steps whose faces have come.
+    come: [AtomicU32; FACES],
     /// How the first operation that failed did.
     failed: Mutex<Option<OperationError>>,
 }
@@ -33,15 +32,14 @@ pub struct Halo {
     context: Context,
     meeting: Meeting,
     state: &'static State,
-    /// The neighbours, one after the other.
-    list: &'static [u32],
+    /// Tasks behind the faces.
+    neighbours: [Option<u32>; FACES],
     handles: &'static [RegionHandle],
     region: Region,
     /// Faces on their way out.
     out: Shared,
     slot: usize,
     done: &'static (dyn Fn(&mut Active, Completion) + Sync),
-    fenced: &'static (dyn Fn(&mut Active, Completion) + Sync),
     steps: u32,
 }
 
@@ -53,40 +51,29 @@ impl Halo {
         for (face, neighbour) in neighbours.iter_mut().enumerate() {
             *neighbour = blocks.neighbour(face);
         }
-        let state: &'static State = memory.place(State {
-            notes: [const { AtomicU32::new(0) }; FACES],
-            neighbours,
-            fences: AtomicU32::new(0),
-            failed: Mutex::new(None),
-        })?;
-        let mut tasks = state.neighbours.iter().flatten();
-        let list = memory.fill(tasks.clone().count(), || tasks.next().copied().unwrap_or(0))?;
-        let note = memory.place(move |_: &mut Active, message: &Message| {
-            let origin = message.origin.task();
-            if let Some(face) = state.neighbours.iter().position(|&neighbour| neighbour == Some(origin)) {
-                state.notes[face].fetch_add(1, Relaxed);
+        let state: &'static State =
+            memory.place(State { come: [const { AtomicU32::new(0) }; FACES], failed: Mutex::new(None) })?;
+        let come = memory.place(move |_: &mut Active, message: &Message| {
+            let face = message.header.first().and_then(|&face| state.come.get(usize::from(face)));
+            if let Some(come) = face {
+                come.fetch_add(1, Relaxed);
             }
             Receive::Done
         })?;
-        let failed = move |completion: &Completion| {
+        let done = memory.place(move |_: &mut Active, completion: Completion| {
             if let Err(error) = completion.result {
                 state.failed.lock().get_or_insert(error);
             }
-        };
-        let done = memory.place(move |_: &mut Active, completion: Completion| failed(&completion))?;
-        let fenced = memory.place(move |_: &mut Active, completion: Completion| {
-            failed(&completion);
-            state.fences.fetch_add(1, Relaxed);
         })?;
         let (mut meeting, builder) = Meeting::prepare(task, task.client("halo3d").pools(Pools::LARGE))?;
-        let mut client = builder.dispatch(NOTE, note).create()?;
+        let mut client = builder.dispatch(FACE, come).create()?;
         let mut context = kernel::context(&mut client, 0)?;
         let slot = values * VALUE;
         let region =
             context.register(memory.buffer(2 * FACES * slot)?, Rights::WRITE).map_err(|(error, _)| error)?;
         let out = memory.buffer(2 * FACES * slot)?.share();
         let handles = meeting.handles(&client, slice::from_mut(&mut context), region.handle())?;
-        Ok(Self { client, context, meeting, state, list, handles, region, out, slot, done, fenced, steps: 0 })
+        Ok(Self { client, context, meeting, state, neighbours, handles, region, out, slot, done, steps: 0 })
     }
 
     /// Where a face of this step lies.
@@ -97,27 +84,16 @@ impl Halo {
     /// Gives the neighbours their layers and takes in this task's.
     pub fn exchange(&mut self, field: &mut Field) -> Result<(), JobError> {
         self.steps += 1;
-        let neighbours = self.state.neighbours;
+        let neighbours = self.neighbours;
         for (face, neighbour) in neighbours.into_iter().enumerate() {
             if let Some(neighbour) = neighbour {
                 self.put(field, face, neighbour)?;
             }
         }
-        if self.list.is_empty() {
-            return Ok(());
-        }
-        // The puts are in their regions when this is done, and the slots going out are free again.
-        let (list, done) = (self.list, Done { call: self.fenced, cookie: 0 });
-        self.attempt(|active| active.fence_tasks(list, done))?;
         let (state, steps) = (self.state, self.steps);
-        self.wait(|_| state.fences.load(Relaxed) >= steps)?;
-        for &neighbour in list {
-            let target = self.client.endpoint(neighbour, 0)?;
-            self.attempt(|active| active.send_immediate(target, NOTE, &[], &[]))?;
-        }
         self.wait(|_| {
-            let mut notes = state.notes.iter().zip(neighbours);
-            notes.all(|(note, neighbour)| neighbour.is_none() || note.load(Relaxed) >= steps)
+            let mut come = state.come.iter().zip(neighbours);
+            come.all(|(come, neighbour)| neighbour.is_none() || come.load(Relaxed) >= steps)
         })?;
         for face in (0..FACES).filter(|&face| neighbours[face].is_some()) {
             let (mut at, memory) = (self.place(face), self.region.memory());
@@ -140,7 +116,9 @@ impl Halo {
             end += VALUE;
         }
         let target = self.client.endpoint(neighbour, 0)?;
-        let (region, offset) = (self.handles[neighbour as usize], self.place(face ^ 1) as u32);
+        let (region, opposite) = (self.handles[neighbour as usize], face ^ 1);
+        let offset = self.place(opposite) as u32;
+        let signal = Signal { dispatch: FACE, header: (opposite as u64).to_le_bytes() };
         let (out, done) = (self.out.clone(), self.done);
         self.attempt(|active| {
             let put = Put {
@@ -153,7 +131,7 @@ impl Halo {
                 local_done: None,
                 remote_done: Some(Done { call: done, cookie: 0 }),
             };
-            active.put(put).map_err(|(error, _)| error)
+            active.put_signal(put, signal).map_err(|(error, _)| error)
         })
     }
 

@@ -1,4 +1,4 @@
-//! Jacobi on a cube with a stencil of seven points; faces go by puts and fences; compared with the analytic solution.
+//! Jacobi on a cube with a stencil of seven points; faces go by puts with signal; compared with the analytic solution.
 //!
 //! The cube's Laplace equation has the values of a harmonic polynomial at its border, so the solution is that polynomial.
 //! Blocks of the cube lie on the torus as their tasks do: each has its neighbours one hop away. Two grids are solved, the

@@ -27,6 +27,7 @@
 //! | `send-immediate-8-shared-memory` | the same, to a context of the node | its return: the receiver can see the line |
 //! | `send-512`, `send-512-shared-memory` | call of `send` of 512 bytes that lie still | its return: all is queued |
 //! | `put-8`, `rmw-8` | call of `put` of 8 bytes, of `rmw` of 8 bytes, by the torus | its return: the engine can see the descriptor |
+//! | `put-signal-8` | call of `put_signal` of 8 bytes, by the torus | the same: that descriptor is the signal as well |
 //! | `put-8-shared-memory`, `rmw-8-shared-memory` | the same, to a task of the node | its return: it is done |
 //! | `get-1m-shared-memory` | call of `get` of 1 MiB from a task of the node | its callback |
 //! | `get-1m-skewed-shared-memory` | the same, the source's words in the middle of two of the target's | its callback |
@@ -112,7 +113,7 @@ mod pair;
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use count::Count;
-use kernel::{Active, Context, Endpoint, JobError, Message, Receive, SendError, Task};
+use kernel::{Active, Context, Endpoint, JobError, Message, Receive, SendError, Signal, Task};
 
 kernel::entry!(main, jobs::USAGE);
 
@@ -146,6 +147,9 @@ impl Arrivals {
     fn send(active: &mut Active, target: Endpoint) -> Result<(), SendError> {
         active.send_immediate(target, COUNTED, &[], &WORD.to_ne_bytes())
     }
+
+    /// One that a put brings.
+    const SIGNAL: Signal = Signal { dispatch: COUNTED, header: WORD.to_ne_bytes() };
 
     fn number(&self) -> u32 {
         self.number.load(Relaxed)

@@ -7,7 +7,7 @@ use super::{Arrivals, WORD};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
     Active, Completion, Context, Done, Endpoint, Fetched, Get, JobError, Layout, OnFetched, Payload, Put,
-    RegionHandle, Rights, Rmw, RmwOp, SendError, Shared, Task, Update, Width,
+    RegionHandle, Rights, Rmw, RmwOp, SendError, Shared, Signal, Task, Update, Width,
 };
 
 /// Operations that have ended.
@@ -52,6 +52,10 @@ pub fn far_rows(task: &Task, far: &mut Contexts) -> Result<(), JobError> {
             far.rmw(region, by)
         })?;
     }
+    slow_row("put-signal-8", || {
+        far.rest()?;
+        far.put_signal(region)
+    })?;
     slow_row("fence-after-0-sends", || far.fence(0, By::Call))?;
     slow_row("fence-after-0-sends-factory", || far.fence(0, By::Factory))?;
     slow_row("fence-after-10-sends", || far.fence(10, By::Call))?;
@@ -80,8 +84,9 @@ fn region(task: &Task, contexts: &mut Contexts) -> Result<RegionHandle, JobError
 }
 
 impl Contexts {
-    fn put(&mut self, region: RegionHandle, by: By) -> Result<u32, JobError> {
-        let operation = Put {
+    /// A put of a word.
+    fn word(&self, region: RegionHandle) -> Put {
+        Put {
             target: self.to_second,
             region,
             offset: 0,
@@ -89,14 +94,26 @@ impl Contexts {
             payload: Payload::Static(&EAGER.0[..size_of::<u64>()]),
             payload_layout: Layout::Contiguous,
             local_done: None,
-            remote_done: Some(Done { call: &ended, cookie: 0 }),
-        };
+            remote_done: None,
+        }
+    }
+
+    fn put(&mut self, region: RegionHandle, by: By) -> Result<u32, JobError> {
+        let operation = Put { remote_done: Some(Done { call: &ended, cookie: 0 }), ..self.word(region) };
         let before = ENDED.load(Relaxed);
         let readings = match by {
             By::Call => put(self.count, &mut self.first, operation)?,
             By::Factory => self.factories.put(self.count, &mut self.first, operation)?,
         };
         self.settle_operation(before);
+        Ok(self.count.between(readings))
+    }
+
+    /// A put of a word whose signal is a message as all others of the row's.
+    fn put_signal(&mut self, region: RegionHandle) -> Result<u32, JobError> {
+        let (number, operation) = (self.arrivals.number(), self.word(region));
+        let readings = put_signal(self.count, &mut self.first, operation, Arrivals::SIGNAL)?;
+        self.settle(number + 1);
         Ok(self.count.between(readings))
     }
 
@@ -169,6 +186,13 @@ impl Contexts {
 }
 
 // In functions of their own, as in `alone`.
+
+#[inline(never)]
+fn put_signal(count: Count, context: &mut Context, put: Put, signal: Signal) -> Result<Readings, SendError> {
+    let from = count.now();
+    context.put_signal(put, signal).map_err(|(error, _)| error)?;
+    Ok((from, count.now()))
+}
 
 #[inline(never)]
 fn put(count: Count, context: &mut Context, put: Put) -> Result<Readings, SendError> {

@@ -111,6 +111,7 @@ impl<P: Port> Active<P> {
         match self.operations.get(number).map(|operation| &operation.action) {
             Some(Action::Send(_)) => self.queue_send(number),
             Some(Action::Put(_)) => self.queue_put(number),
+            Some(Action::PutSignal(..)) => self.queue_put_signal(number),
             Some(Action::Get(_)) => self.queue_get(number),
             Some(Action::Rmw(_)) => self.queue_rmw(number),
             Some(Action::Fence(_)) => self.queue_fence(number, blocked),
@@ -129,7 +130,7 @@ impl<P: Port> Active<P> {
             // It may have to go again.
             Action::Send(_) if asks => false,
             Action::Send(state) => state.all_queued(),
-            Action::Put(_) => {
+            Action::Put(_) | Action::PutSignal(..) => {
                 // The operation itself counts as a reader while it holds the source.
                 operation.action = Action::Over;
                 true

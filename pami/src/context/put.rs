@@ -6,9 +6,10 @@ use crate::device::{Path, Port};
 use crate::error::{OperationError, SendError};
 use crate::layout::Layout;
 use crate::operation::{Action, Awaits, Ended, message_number};
-use crate::packet::{ENDS, Envelope, Kind};
+use crate::packet::{DISPATCH_IDS, ENDS, Envelope, Kind, SIGNAL_BYTES};
 use crate::payload::{Payload, measure};
-use crate::put::PutState;
+use crate::put::{PutState, Signal};
+use crate::region::RegionFault;
 use crate::transport::Queued;
 use zerocopy::IntoBytes;
 
@@ -96,11 +97,13 @@ impl<P: Port> Active<P> {
     /// Takes the payload if the put is taken. By reference: a put is 184 bytes to move.
     #[inline(always)]
     fn put_on<T: Terms<P>>(&mut self, put: &mut Put<P>, path: Path, terms: T) -> Result<(), SendError> {
-        if T::AT_ONCE
-            && matches!(path, Path::Torus(_))
-            && self.put_in_one(put, path, terms.must_be_answered())
-        {
-            return Ok(());
+        if T::AT_ONCE && matches!(path, Path::Torus(_)) {
+            let awaits = Awaits::unit(put.remote_done.is_some() || terms.must_be_answered());
+            let kind = if awaits.is_some() { Kind::PutLast } else { Kind::Put };
+            let header = put.region.id;
+            if self.put_in_one(put, path, (kind, 0), header.as_bytes(), awaits) {
+                return Ok(());
+            }
         }
         let total = measure(&put.payload, &put.payload_layout)?;
         let reach = put.layout.reach(total).ok_or(SendError::Layout)?;
@@ -113,12 +116,18 @@ impl<P: Port> Active<P> {
 
     /// Queues a put of one packet that finds its way open. Returns whether it did: it did not if something is wrong with it.
     #[inline(always)]
-    fn put_in_one(&mut self, put: &mut Put<P>, path: Path, must_be_answered: bool) -> bool {
+    fn put_in_one(
+        &mut self,
+        put: &mut Put<P>,
+        path: Path,
+        (kind, dispatch): (Kind, u8),
+        header: &[u8],
+        awaits: Awaits,
+    ) -> bool {
         if !matches!(put.layout, Layout::Contiguous) || !self.operations.lets_pass() {
             return false;
         }
         let Some(data) = put.payload.at_hand(&put.payload_layout) else { return false };
-        let header = put.region.id.as_bytes();
         let Some(number) = self.operations.free_place() else { return false };
         // What a packet takes is no more than 32 bits tell.
         let (len, region) = (data.len() as u32, &put.region);
@@ -127,11 +136,10 @@ impl<P: Port> Active<P> {
         {
             return false;
         }
-        let awaits = Awaits::unit(put.remote_done.is_some() || must_be_answered);
         let order = self.transport.next_order();
         let envelope = Envelope {
-            kind: if awaits.is_some() { Kind::PutLast } else { Kind::Put },
-            dispatch: 0,
+            kind,
+            dispatch,
             origin: self.transport.me(),
             target: put.target,
             message: message_number(order, number.into()),
@@ -227,5 +235,120 @@ impl<P: Port> Active<P> {
                 return Queued::All;
             }
         }
+    }
+
+    /// As [`put`](Self::put), and tells the target: once all data is in the region a handler of the target endpoint is called,
+    /// with the signal's header and no data, as for a message. It comes behind the messages to that endpoint before it, but for
+    /// those that their target may want later. A put that is refused is not signalled. `remote_done` is called when the handler
+    /// was.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); [`SendError::DispatchId`] if the signal's is not below [`DISPATCH_IDS`].
+    #[inline(never)]
+    pub fn put_signal(&mut self, mut put: Put<P>, signal: Signal) -> Result<(), (SendError, Payload)> {
+        self.put_and_signal(&mut put, signal).map_err(|error| (error, put.payload))
+    }
+
+    /// Takes the payload if the put is taken.
+    fn put_and_signal(&mut self, put: &mut Put<P>, signal: Signal) -> Result<(), SendError> {
+        if usize::from(signal.dispatch) >= DISPATCH_IDS {
+            return Err(SendError::DispatchId);
+        }
+        let path = self.path_to(put.target)?;
+        let awaits = Awaits::context(put.remote_done.is_some());
+        if let Path::Torus(_) = path {
+            let kind = if awaits.is_some() { Kind::PutSignalAcked } else { Kind::PutSignal };
+            let header: [[u8; 8]; 2] = [zerocopy::transmute!(put.region.id), signal.header];
+            if self.put_in_one(put, path, (kind, signal.dispatch), header.as_bytes(), awaits) {
+                self.transport.note_sent();
+                return Ok(());
+            }
+        }
+        self.put_signal_in_place(put, path, signal)
+    }
+
+    /// Gives the put a place, for its packets or until there is one.
+    #[inline(never)]
+    fn put_signal_in_place(&mut self, put: &mut Put<P>, path: Path, signal: Signal) -> Result<(), SendError> {
+        let total = measure(&put.payload, &put.payload_layout)?;
+        let reach = put.layout.reach(total).ok_or(SendError::Layout)?;
+        put.region.check(put.target.task(), put.offset, reach).map_err(SendError::Region)?;
+        let number = self.operations.free_place().ok_or(SendError::Again)?;
+        let payload = core::mem::replace(&mut put.payload, Payload::Static(&[]));
+        let (state, lease) = PutState::new(put, payload, total);
+        let operation = Operation {
+            path: Some(path),
+            target: put.target,
+            order: self.transport.next_order(),
+            queued: false,
+            awaits: Awaits::context(put.remote_done.is_some()),
+            result: Ok(()),
+            lease,
+            local_done: put.local_done,
+            remote_done: put.remote_done.into(),
+            action: Action::PutSignal(state, signal),
+        };
+        self.transport.note_sent();
+        self.begin(number, operation);
+        Ok(())
+    }
+
+    /// Queues packets of a put with signal until its path is full.
+    #[inline(never)]
+    pub(crate) fn queue_put_signal(&mut self, number: u8) -> Queued {
+        let (mtu, origin) = (self.port.mtu(), self.transport.me());
+        let Some(operation) = self.operations.get(number) else { return Queued::All };
+        let message = message_number(operation.order, usize::from(number));
+        let (target, acked) = (operation.target, operation.awaits.is_some());
+        let (Some(path), Action::PutSignal(state, signal)) = (operation.path, &mut operation.action) else {
+            return Queued::All;
+        };
+        if let Path::Local(_) = path {
+            // Not again if it was there when the ring was full: then nothing is left of it.
+            if let Err(fault) = state.carry_out(&mut self.port, target) {
+                (operation.awaits, operation.result) = (Awaits::Nobody, Err(OperationError::Region(fault)));
+                return Queued::All;
+            }
+            let kind = if acked { Kind::EagerFirstAcked } else { Kind::EagerFirst };
+            let dispatch = signal.dispatch;
+            let envelope = Envelope { kind, dispatch, origin, target, message, offset: 0, total: 0 };
+            return Queued::whole(self.port.push_bcopy(path, &envelope, &signal.header, &[]).is_ok());
+        }
+        let mut some = false;
+        loop {
+            let Some(packet) = state.next_before(signal, mtu) else { return Queued::All };
+            let (kind, dispatch) = match (packet.last, acked) {
+                (false, _) => (Kind::Put, ENDS),
+                (true, false) => (Kind::PutSignal, signal.dispatch),
+                (true, true) => (Kind::PutSignalAcked, signal.dispatch),
+            };
+            let (offset, total, last) = (packet.offset, state.total(), packet.last);
+            let envelope = Envelope { kind, dispatch, origin, target, message, offset, total };
+            if state.push(&mut self.port, path, &envelope, &packet).is_err() {
+                return Queued::stopped(some);
+            }
+            some = true;
+            if last {
+                return Queued::All;
+            }
+        }
+    }
+
+    /// The signal of a put whose data the message unit has placed, or refused.
+    pub(crate) fn signal_arrived(&mut self, envelope: &Envelope, header: &[u8]) {
+        let Envelope { kind, origin, message, offset, .. } = *envelope;
+        let acked = kind == Kind::PutSignalAcked;
+        if offset != 0 {
+            match RegionFault::from_byte(offset as u8) {
+                Some(fault) if acked => self.owe_refusal(origin, message, fault),
+                _ => {}
+            }
+            return;
+        }
+        let Some((_, header)) = header.split_last_chunk::<SIGNAL_BYTES>() else {
+            return self.transport.protocol_error();
+        };
+        let kind = if acked { Kind::EagerFirstAcked } else { Kind::EagerFirst };
+        self.first(&Envelope { kind, total: 0, ..*envelope }, header, &[]);
     }
 }

@@ -135,6 +135,7 @@ impl<P: Port> Active<P> {
             Kind::Ack => self.acks_arrived(envelope.origin, data),
             Kind::Rts => self.rendezvous_arrived(envelope, header, data),
             Kind::RendezvousDone => self.rendezvous_done(envelope.origin, envelope.message),
+            Kind::PutSignal | Kind::PutSignalAcked => self.signal_arrived(envelope, header),
             Kind::Fence => self.fence_arrived(envelope),
             Kind::FenceAck => self.fences_acked(envelope.origin, data),
             Kind::Collective => self.collective_arrived(envelope, header, data),
@@ -209,7 +210,7 @@ impl<P: Port> Active<P> {
         }
     }
 
-    fn first(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
+    pub(crate) fn first(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         if (envelope.offset != 0 || !self.incoming.is_idle()) && self.is_stray_first(envelope, data.len()) {
             return;
         }

@@ -24,7 +24,7 @@ use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::fence::FenceState;
 use crate::get::GetState;
-use crate::put::PutState;
+use crate::put::{PutState, Signal};
 use crate::region::RegionFault;
 use crate::rmw::RmwState;
 use crate::send::SendState;
@@ -49,6 +49,7 @@ pub(crate) enum Action {
     Process(ProcessState),
     /// Nothing any more: only its callbacks are left.
     Over,
+    PutSignal(PutState, Signal),
 }
 
 /// An operation's state.

@@ -29,6 +29,7 @@ mod neighbours;
 mod one_sided;
 mod pieces;
 mod programs;
+mod put_signal;
 mod queue;
 mod refusals;
 mod rendezvous;

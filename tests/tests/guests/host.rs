@@ -304,3 +304,19 @@ fn h4_whoever_is_killed_at_whatever_moment_is_named_and_leaves_nothing_behind() 
         }
     }
 }
+
+/// The packets that carry a face and tell of it: that of the put, and the answer that there was one.
+#[test]
+fn d5_halo3d_sends_one_packet_for_a_face_and_has_one_answer() {
+    let outcome = host("halo3d").torus("2x2").run().unwrap();
+    expect_good(&outcome);
+    let steps = outcome.lines().filter_map(|line| line.text.split_once(" steps, ")?.0.rsplit(' ').next());
+    let steps: Vec<u64> = steps.map(|steps| steps.parse().unwrap()).collect();
+    let [coarse, fine] = steps[..] else { panic!("{}", outcome.explain()) };
+    // Of each node to its two neighbours. All meet every ten steps, of 6 packets at most, and a few times besides.
+    let (faces, meetings) = (2 * (coarse + fine), (coarse + fine) / 10 + 10);
+    for node in &outcome.nodes {
+        let sent = node.end().and_then(|end| end.number::<u64>("sent")).unwrap();
+        assert!((faces..=2 * faces + 6 * meetings).contains(&sent), "{sent}, {faces}: {}", outcome.explain());
+    }
+}

@@ -73,7 +73,7 @@ on_both_architectures! {
         assert_eq!(count_lines(&outcome, "verified"), 11, "{}", outcome.explain());
     }
 
-    fn p7_f5_halo3d_converges_to_the_analytic_solution_by_puts_and_fences(arch) {
+    fn p7_d5_halo3d_converges_to_the_analytic_solution_by_puts_with_signal(arch) {
         let run = Run::new("halo3d").arch(arch).torus("2x2x2").mode(Mode::Vn).args(["--size", "11"]);
         let outcome = run.timeout(DEADLINE).run().unwrap();
         expect_clean(&outcome);

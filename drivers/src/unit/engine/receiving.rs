@@ -12,6 +12,7 @@ use crate::platform::Platform;
 use pami::device::Gone;
 use pami::endpoint::Endpoint;
 use pami::packet::{ENDED, Envelope, Header, Kind, Packet};
+use pami::region::RegionFault;
 
 /// Packets received in one pass: a quarter of a peer's window, so that it hears of them while it has some left to send.
 const RECEIVE_BURST: usize = 16;
@@ -79,6 +80,9 @@ impl<A: ReliableAdapter> Engine<A> {
                 self.serve(unit, node, &packet);
                 return Err(buffer);
             }
+            Kind::PutSignal | Kind::PutSignalAcked => {
+                return self.deliver_signal(unit, (node, port), target, buffer);
+            }
             // What is placed already needs its buffer no longer.
             _ if answers && !self.take_answer(unit, node, port, &packet) => return Err(buffer),
             _ => {}
@@ -98,14 +102,28 @@ impl<A: ReliableAdapter> Engine<A> {
         gist: Gist,
         buffer: RxBuffer,
     ) -> Result<(), RxBuffer> {
-        let counters = &unit.counters;
+        let Some(buffer) = self.admit(port, target, answers, buffer) else { return Ok(()) };
+        self.put_in(unit, port, target, gist, buffer)
+    }
+
+    /// A packet for port `port`, if that is to have it now.
+    #[inline(always)]
+    fn admit(&mut self, port: u16, target: Endpoint, answers: bool, buffer: RxBuffer) -> Option<RxBuffer> {
         let patience = self.adapter.patience();
-        let buffer = if patience < u32::MAX {
-            self.refuse(port, target, answers, patience, buffer)
-        } else {
-            Some(buffer)
-        };
-        let Some(buffer) = buffer else { return Ok(()) };
+        if patience < u32::MAX { self.refuse(port, target, answers, patience, buffer) } else { Some(buffer) }
+    }
+
+    /// Puts a packet that port `port` is to have into its reception FIFO.
+    #[inline(always)]
+    fn put_in<P: Platform, N: Network>(
+        &mut self,
+        unit: &MessageUnit<P, N>,
+        port: u16,
+        target: Endpoint,
+        gist: Gist,
+        buffer: RxBuffer,
+    ) -> Result<(), RxBuffer> {
+        let counters = &unit.counters;
         let lane = &mut self.lanes[usize::from(port)];
         let generation = target.client().generation();
         if generation != lane.generation {
@@ -120,6 +138,28 @@ impl<A: ReliableAdapter> Engine<A> {
         counters.received_bytes.add(gist.bytes());
         self.to_wake.insert(port);
         Ok(())
+    }
+
+    /// Places the last data of a put with signal, and has its packet tell the target's context so (SPEC D-5).
+    #[inline(never)]
+    fn deliver_signal<P: Platform, N: Network>(
+        &mut self,
+        unit: &MessageUnit<P, N>,
+        (node, port): (u32, u16),
+        target: Endpoint,
+        buffer: RxBuffer,
+    ) -> Result<(), RxBuffer> {
+        // First: what comes again later must not have been placed.
+        let Some(mut buffer) = self.admit(port, target, false, buffer) else { return Ok(()) };
+        let Ok(packet) = Packet::parse(buffer.packet()) else { return Err(buffer) };
+        let gist = Gist::of(&packet);
+        let served = match self.asker(node) {
+            Some(index) => self.responder.place(index, &unit.regions, &packet),
+            None => Err(Rejected::Beyond),
+        };
+        let Some(fault) = unit.count_served(served) else { return Err(buffer) };
+        Header::note_placed(buffer.packet_mut(), fault);
+        self.put_in(unit, port, target, gist, buffer)
     }
 
     /// Has a packet for port `port` sent again later, if that was given so many while buffers run out and has taken none.
@@ -240,17 +280,11 @@ impl<A: ReliableAdapter> Engine<A> {
 
     /// Carries a request of node `node` out.
     fn serve<P: Platform, N: Network>(&mut self, unit: &MessageUnit<P, N>, node: u32, packet: &Packet<'_>) {
-        let counters = &unit.counters;
         let served = match self.asker(node) {
             Some(index) => self.responder.serve(index, &unit.regions, packet),
             None => Err(Rejected::Beyond),
         };
-        match served {
-            Ok(None) => counters.served.add(1),
-            Ok(Some(_)) => counters.refused.add(1),
-            Err(Rejected::Malformed) => counters.malformed.add(1),
-            Err(Rejected::Beyond) => counters.beyond.add(1),
-        }
+        unit.count_served(served);
     }
 
     /// Takes in what node `node` answers to port `port`. Returns whether it is for the reception FIFO.
@@ -285,6 +319,19 @@ impl<A: ReliableAdapter> Engine<A> {
 }
 
 impl<P: Platform, N: Network> MessageUnit<P, N> {
+    /// Counts what became of a request. Returns why it was refused, if it was, of one that made sense.
+    #[inline(always)]
+    fn count_served(&self, served: Result<Option<RegionFault>, Rejected>) -> Option<Option<RegionFault>> {
+        let counters = &self.counters;
+        match served {
+            Ok(None) => counters.served.add(1),
+            Ok(Some(_)) => counters.refused.add(1),
+            Err(Rejected::Malformed) => counters.malformed.add(1),
+            Err(Rejected::Beyond) => counters.beyond.add(1),
+        }
+        served.ok()
+    }
+
     /// The node that a packet is from, and the port that it is for.
     ///
     /// # Errors

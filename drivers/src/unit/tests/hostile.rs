@@ -71,6 +71,10 @@ fn d9_requests_that_say_nothing_are_dropped_and_not_answered() {
             [segments(0, u32::MAX), segments(0, 5)[8..].to_vec()].concat(),
             b"data".to_vec(),
         ),
+        // Without a signal, or with half of one; with a segment that is not as long as the data.
+        (from_one(Kind::PutSignal), name.to_vec(), b"data".to_vec()),
+        (from_one(Kind::PutSignalAcked), [name, &[0; 7]].concat(), b"data".to_vec()),
+        (from_one(Kind::PutSignal), [segments(0, 3), [0; 8].to_vec()].concat(), b"data".to_vec()),
         (from_one(Kind::Get), name.to_vec(), b"far".to_vec()),
         (from_one(Kind::Get), name.to_vec(), b"too far".to_vec()),
         (from_one(Kind::Get), segments(0, 4), b"here".to_vec()),

@@ -3,6 +3,7 @@
 use super::one_sided::{add, ports, push_put, push_rmw, request, statistics};
 use super::*;
 use crate::unit::REGIONS;
+use pami::device::Receiving;
 use pami::device::{NoRegionLeft, RemoteMemory, Sending};
 use pami::packet::ENDS;
 use zerocopy::IntoBytes;
@@ -191,6 +192,32 @@ fn p8_a_put_whose_middle_is_refused_fails_although_its_end_is_not() {
     for (message, result) in [(2, Ok(0)), (1, Err(RegionFault::Bounds)), (1, Ok(0))] {
         assert_eq!(ended_by(&mut a, &mut b), Completed { message, result });
     }
+}
+
+#[test]
+fn d5_the_target_of_a_put_with_signal_sees_whether_all_of_it_was_placed() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let (region, memory) = region(&mut b, &[0; 100]);
+    let put = |a: &mut TestPort<0>, kind, message, offset| {
+        let header = [region.as_bytes(), b"a signal"].concat();
+        let header = if kind == Kind::Put { region.as_bytes() } else { &header };
+        a.push_bcopy(torus(1), &request(kind, 1, message, offset, 20), header, &[1; 10]).unwrap();
+    };
+    for (message, middle, end) in [(1, 20, 30), (2, 95, 40), (3, 20, 95), (2, 50, 60)] {
+        put(&mut a, Kind::Put, message, middle);
+        put(&mut a, Kind::PutSignal, message, end);
+        let arrival = next(&mut b, || _ = a.progress());
+        let envelope = arrival.envelope();
+        let refused = [middle, end].contains(&95);
+        let fault = if refused { RegionFault::Bounds as u32 } else { 0 };
+        assert_eq!((envelope.kind, envelope.message, envelope.offset), (Kind::PutSignal, message, fault));
+        assert_eq!(arrival.header()[8..], *b"a signal");
+        b.release(arrival);
+        assert!(refused || bytes(&memory)[end as usize..][..10] == [1; 10]);
+    }
+    let after = statistics(&b);
+    // Packets, and what a packet tells of those before it.
+    assert_eq!((after.refused, after.dropped.total(), after.sent_packets), (3, 0, 0));
 }
 
 #[test]

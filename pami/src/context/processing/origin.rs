@@ -215,9 +215,13 @@ impl<P: Port> Active<P> {
 
     /// The target has all of a message, or refused it.
     pub(crate) fn processed(&mut self, origin: Endpoint, number: u8, result: Result<(), RegionFault>) {
-        let Some(Operation { action: Action::Process(state), .. }) = self.awaited(origin, number) else {
-            self.transport.protocol_error();
-            return;
+        let state = match self.awaited(origin, number).map(|operation| &mut operation.action) {
+            Some(Action::Process(state)) => state,
+            // Of a put with signal.
+            Some(Action::Over) if result.is_err() => {
+                return self.answered(number, result.map_err(OperationError::Region));
+            }
+            _ => return self.transport.protocol_error(),
         };
         let result = result.and(state.fault().map_or(Ok(()), Err));
         if let Some(region) = state.give_up() {

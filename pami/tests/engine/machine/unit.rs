@@ -4,7 +4,7 @@ use super::Packet;
 use pami::device::{Arrival, Completed, NoRegionLeft};
 use pami::endpoint::Endpoint;
 use pami::layout::Segment;
-use pami::packet::{Envelope, Kind};
+use pami::packet::{ENDS, Envelope, Kind, SIGNAL_BYTES};
 use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::shared::Shared;
 use std::collections::{BTreeMap, VecDeque};
@@ -86,6 +86,8 @@ pub struct Unit {
     pub limit: Option<usize>,
     /// Answers in order, for each node.
     pub answers: BTreeMap<u32, VecDeque<Answer>>,
+    /// Puts with an end to come of which a part was refused, by origin and message.
+    failed: BTreeMap<(u64, u32), RegionFault>,
 }
 
 impl Unit {
@@ -187,6 +189,9 @@ impl Unit {
         let answer = match kind {
             Kind::Put | Kind::PutLast => {
                 let result = self.scatter(target, id, offset, segments, packet.data()).map(|()| 0);
+                if let (Kind::Put, ENDS, Err(fault)) = (kind, dispatch, result) {
+                    self.failed.entry((to.to_bits(), message)).or_insert(fault);
+                }
                 Answer::Reply { to, message, result }
             }
             Kind::Rmw => {
@@ -201,6 +206,18 @@ impl Unit {
         if kind != Kind::Put {
             self.answers.entry(node).or_default().push_back(answer);
         }
+    }
+
+    /// Places the last data of a put with signal. What the target's context is to see of it.
+    pub fn signalled(&mut self, packet: Packet) -> Packet {
+        let Envelope { origin, target, message, offset, .. } = packet.envelope();
+        let (name, rest) = packet.header().split_at(size_of::<RegionId>());
+        let (segments, _) = rest.split_last_chunk::<SIGNAL_BYTES>().expect("pami wrote it");
+        let id = RegionId::read_from_bytes(name).unwrap();
+        let placed = self.scatter(target, id, offset, segments, packet.data());
+        let before = self.failed.remove(&(origin.to_bits(), message));
+        let fault = before.or(placed.err()).map_or(0, |fault| fault as u32);
+        Packet::new(Envelope { offset: fault, ..packet.envelope() }, packet.header(), packet.data())
     }
 
     fn scatter(

@@ -349,7 +349,10 @@ impl State {
         if envelope.kind.is_request() || envelope.kind == Kind::Put {
             self.units[node as usize].serve(own, injected);
         } else {
-            self.port(envelope.target).reception.push_back(injected.packet);
+            let signals = matches!(envelope.kind, Kind::PutSignal | Kind::PutSignalAcked);
+            let packet = injected.packet;
+            let packet = if signals { self.units[node as usize].signalled(packet) } else { packet };
+            self.port(envelope.target).reception.push_back(packet);
         }
     }
 

@@ -1,6 +1,6 @@
 //! One context: what it is to send, what it waits for, and how it checks what comes.
 
-use crate::reliable::tests::nodes::{Port, place_of};
+use crate::reliable::tests::nodes::{ACTORS, CONTEXTS, Port, place_of};
 use crate::unit::tests::bytes;
 use pami::device::{Arrival, Completed, Full, Path, REQUESTS, Receiving, Sending};
 use pami::endpoint::Endpoint;
@@ -40,6 +40,8 @@ pub enum Expected {
     },
 }
 
+/// Bytes that a put with signal brings.
+pub const SIGNALLED: usize = 64;
 /// What memory holds that nothing was placed in.
 pub const UNTOUCHED: u8 = 0xa5;
 
@@ -54,6 +56,11 @@ pub struct Actor {
     /// By peer: messages sent and received.
     pub sent: Vec<u32>,
     pub received: Vec<u32>,
+    /// By peer: puts with signal to it, and signals of its.
+    pub signals: Vec<u32>,
+    pub signalled: Vec<u32>,
+    /// What its peers put to before they signal.
+    pub words: Option<Shared>,
     /// By node: gets under way. What this context put there stays as it is meanwhile.
     pub reads: Vec<u32>,
 }
@@ -76,6 +83,9 @@ impl Actor {
             age: 0,
             sent: std::vec![0; actors],
             received: std::vec![0; actors],
+            signals: std::vec![0; actors],
+            signalled: std::vec![0; actors],
+            words: None,
             reads: std::vec![0; nodes],
         }
     }
@@ -131,8 +141,13 @@ impl Actor {
         while let Some(arrival) = self.port.pull() {
             moved = true;
             let (envelope, data) = (arrival.envelope(), arrival.data().to_vec());
-            assert!(arrival.header().is_empty());
+            let header = arrival.header().to_vec();
             self.port.release(arrival);
+            if envelope.kind == Kind::PutSignal {
+                self.signal_arrived(&envelope, &header);
+                continue;
+            }
+            assert!(header.is_empty());
             self.arrived(&envelope, &data);
         }
         while let Some(completed) = self.port.completed() {
@@ -140,6 +155,23 @@ impl Actor {
             self.ended(completed, tickets);
         }
         moved
+    }
+
+    /// A signal: they come in order, once, and what was put is there, or what the next ones of the origin put.
+    fn signal_arrived(&mut self, envelope: &Envelope, header: &[u8]) {
+        assert_eq!((envelope.target, envelope.offset), (self.me, 0));
+        let from = place_of(envelope.origin);
+        let number = self.signalled[from];
+        assert_eq!((envelope.message, &header[8..]), (number, &u64::from(number).to_le_bytes()[..]));
+        self.signalled[from] += 1;
+        let mut there = [0; SIGNALLED];
+        self.words.as_ref().unwrap().read(signal_place(from, place_of(self.me)), &mut there).unwrap();
+        let (words, _) = there.as_chunks();
+        let newest = u32::from_le_bytes(words[0]);
+        assert!(
+            newest >= number && words.iter().all(|&word| word == newest.to_le_bytes()),
+            "{number}: {there:?}"
+        );
     }
 
     fn arrived(&mut self, envelope: &Envelope, data: &[u8]) {
@@ -200,6 +232,11 @@ impl Actor {
             Expected::Parts { .. } => panic!("its end is an arrival"),
         }
     }
+}
+
+/// Where the data of signals lies.
+pub fn signal_place(from: usize, to: usize) -> usize {
+    (to % CONTEXTS * ACTORS + from) * SIGNALLED
 }
 
 /// A request's header: the region's name.

@@ -1,6 +1,6 @@
 //! A few nodes on one bad wire, and what their contexts do to each other's memory.
 
-use super::actor::{Actor, Expected, Push, UNTOUCHED, content, name};
+use super::actor::{Actor, Expected, Push, SIGNALLED, UNTOUCHED, content, name, signal_place};
 use super::faults;
 use crate::reliable::tests::dice::Dice;
 use crate::reliable::tests::nodes::{
@@ -32,6 +32,8 @@ struct Exposed {
     written: Vec<u8>,
     /// A word that all count with.
     counter: (RegionId, Shared),
+    /// What signals tell of.
+    signalled: (RegionId, Shared),
     /// The same bytes, in memory that may change and lent.
     source: Vec<u8>,
     readable: [RegionId; 2],
@@ -61,6 +63,7 @@ fn expose(port: &mut Port, node: usize) -> Exposed {
         board: region(&[0; STRIPE * ACTORS], Rights::WRITE | Rights::READ),
         written: std::vec![0; STRIPE * ACTORS],
         counter: region(&[0; 8], Rights::UPDATE),
+        signalled: region(&[0; SIGNALLED * ACTORS * CONTEXTS], Rights::WRITE),
         readable: [
             region(&source, Rights::READ).0,
             port.register(Memory::Lent(lent.into()), Rights::READ).unwrap(),
@@ -82,7 +85,11 @@ impl World {
                 Actor::new(port, endpoint(actor), ACTORS, NODES)
             })
             .collect();
-        let exposed = (0..NODES).map(|node| expose(&mut actors[node * CONTEXTS].port, node)).collect();
+        let exposed: Vec<_> =
+            (0..NODES).map(|node| expose(&mut actors[node * CONTEXTS].port, node)).collect();
+        for (at, actor) in actors.iter_mut().enumerate() {
+            actor.words = Some(exposed[at / CONTEXTS].signalled.1.clone());
+        }
         let tickets = (0..NODES).map(|_| BTreeSet::new()).collect();
         Self { wire, units, actors, exposed, tickets, mended: 0 }
     }
@@ -144,7 +151,10 @@ impl World {
 
     fn is_idle(&self) -> bool {
         let arrived = |(from, actor): (usize, &Actor)| {
-            (0..ACTORS).all(|to| self.actors[to].received[from] == actor.sent[to])
+            (0..ACTORS).all(|to| {
+                let peer = &self.actors[to];
+                (peer.received[from], peer.signalled[from]) == (actor.sent[to], actor.signals[to])
+            })
         };
         self.actors.iter().all(Actor::is_idle) && self.actors.iter().enumerate().all(arrived)
     }
@@ -165,7 +175,8 @@ impl World {
     fn order(&mut self, dice: &mut Dice) {
         let (from, to) = (dice.below(ACTORS as u64) as usize, dice.below(ACTORS as u64) as usize);
         let node = to / CONTEXTS;
-        match dice.below(10) {
+        match dice.below(12) {
+            10 | 11 => self.signal(from, to, node),
             0 | 1 => self.send(from, to),
             2 | 3 => self.put(from, to, node, dice),
             4..=6 => self.get(from, to, node, dice),
@@ -185,6 +196,16 @@ impl World {
 
     fn push(&mut self, from: usize, to: usize, push: Push) {
         self.actors[from].pushes.push_back(((to / CONTEXTS) as u32, push));
+    }
+
+    fn signal(&mut self, from: usize, to: usize, node: usize) {
+        let number = self.actors[from].signals[to];
+        self.actors[from].signals[to] += 1;
+        let (region, at) = (self.exposed[node].signalled.0, signal_place(from, to) as u32);
+        let header = [name(region), u64::from(number).to_le_bytes().to_vec()].concat();
+        let data = number.to_le_bytes().repeat(SIGNALLED / 4);
+        let envelope = self.actors[from].envelope(Kind::PutSignal, endpoint(to), number, at, data.len());
+        self.push(from, to, Push::Copy(envelope, header, data));
     }
 
     /// Puts into the context's own stripe: in one piece, or scattered.

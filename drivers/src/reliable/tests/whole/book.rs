@@ -4,9 +4,9 @@ use super::node::Port;
 use super::{ACTORS, MOST, UNEXPECTED, leak, place_of};
 use pami::{
     Active, Buffer, Completion, Done, Fetched, Layout, Message, OnFetched, OnPart, OnReceived,
-    OperationError, Part, Receive, Received,
+    OperationError, Part, Receive, Received, Shared,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 use std::vec::Vec;
 
@@ -26,8 +26,22 @@ pub struct Notes {
     /// The node that may be dead, and one that sends garbage.
     pub killed: Option<u32>,
     pub hostile: Option<u32>,
+    /// Signals under way, by the number of the put.
+    pub signals: BTreeMap<u64, Signalled>,
+    /// By node: what puts go to.
+    pub memories: Vec<Shared>,
     /// Buffers of [`MOST`] bytes that nobody has.
     buffers: Vec<Buffer>,
+}
+
+/// A put of which its target is told.
+pub struct Signalled {
+    pub to: usize,
+    /// What memory has to hold from here on when it is.
+    pub start: usize,
+    pub content: Vec<u8>,
+    /// Whether nobody else is told of the end.
+    pub ends: bool,
 }
 
 impl Notes {
@@ -149,6 +163,24 @@ impl Book {
     pub fn received(&self, header: &[u8]) -> OnReceived<Port> {
         let number = header.first_chunk().map_or(0, |number| u32::from_le_bytes(*number));
         OnReceived { call: self.received, cookie: number as usize }
+    }
+
+    /// A signal: all of its put is there, and it comes once.
+    pub fn signal(&self, active: &mut Active<Port>, message: &Message<'_>) {
+        let mut notes = self.notes();
+        if notes.hostile == Some(message.origin.task()) {
+            return;
+        }
+        let number = u64::from_le_bytes(message.header.try_into().unwrap());
+        let signalled = notes.signals.remove(&number);
+        let Some(Signalled { to, start, content, ends }) = signalled else { panic!("signal {number} twice") };
+        assert_eq!((to, message.total), (place_of(active.endpoint()), 0));
+        let mut now = std::vec![0; content.len()];
+        notes.memories[to / super::CONTEXTS].read(start, &mut now).unwrap();
+        assert!(now == content, "the data of put {number} is not there");
+        if ends {
+            notes.end(number, Ok(()));
+        }
     }
 
     /// Checks a message's number and does with it what its origin says.

@@ -22,6 +22,8 @@ const MOST: usize = 1500;
 /// From here on messages to other nodes go by rendezvous.
 const SWITCH: usize = 700;
 const UNEXPECTED: usize = 3;
+/// Dispatch id of the signals of puts.
+const SIGNALS: u8 = 1;
 
 fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))

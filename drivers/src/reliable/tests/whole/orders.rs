@@ -1,12 +1,12 @@
 //! The operations that contexts start.
 
-use super::book::content;
+use super::book::{Signalled, content};
 use super::world::{COUNTER, Reading, SOURCE, STRIPE, Trouble, World};
-use super::{ACTORS, CONTEXTS, NODES, endpoint};
+use super::{ACTORS, CONTEXTS, NODES, SIGNALS, endpoint};
 use crate::reliable::tests::dice::Dice;
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{DEFERRING, Envelope, Header, Kind};
-use pami::{Get, Layout, Payload, Put, Rmw, RmwOp, Send, Update, Width};
+use pami::{Get, Layout, Payload, Put, Rmw, RmwOp, Send, Signal, Update, Width};
 use std::vec::Vec;
 use zerocopy::IntoBytes;
 
@@ -20,6 +20,15 @@ const LAYOUTS: [Layout; 3] = [
     Layout::Indexed(&[(100, 60), (0, 70), (255, 0), (200, 50)]),
 ];
 
+/// Who is told of the end of a put.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Origin,
+    /// By a signal.
+    Target,
+    Both,
+}
+
 impl World {
     /// One of everything.
     pub fn all(&mut self, from: usize, to: usize) {
@@ -32,8 +41,10 @@ impl World {
         }
         for layout in LAYOUTS {
             for len in [0, 8, 120] {
-                self.write(from, to, layout, &DATA[len..2 * len]);
-                self.settle();
+                for told in [Told::Origin, Told::Target, Told::Both] {
+                    self.write(from, to, layout, &DATA[len..2 * len], told);
+                    self.settle();
+                }
             }
         }
         for (offset, len) in [(0, 0), (3, 8), (0, 900)] {
@@ -96,10 +107,16 @@ impl World {
     pub fn put(&mut self, from: usize, to: usize, dice: &mut Dice) {
         let len = dice.below(120) as usize;
         let layout = LAYOUTS[dice.below(3) as usize];
-        self.write(from, to, layout, &DATA[dice.below(100) as usize..][..len]);
+        let told = match dice.below(4) {
+            0 | 1 => Told::Origin,
+            // The signal of a node that dies is all that would tell.
+            2 if self.trouble == Trouble::None => Told::Target,
+            _ => Told::Both,
+        };
+        self.write(from, to, layout, &DATA[dice.below(100) as usize..][..len], told);
     }
 
-    fn write(&mut self, from: usize, to: usize, layout: Layout, data: &'static [u8]) {
+    fn write(&mut self, from: usize, to: usize, layout: Layout, data: &'static [u8], told: Told) {
         let node = to / CONTEXTS;
         if self.writing.iter().any(|&(stripe, _)| stripe == node * ACTORS + from) {
             return;
@@ -113,9 +130,16 @@ impl World {
             payload: Payload::Static(data),
             payload_layout: Layout::Contiguous,
             local_done: None,
-            remote_done: self.book.done(number),
+            remote_done: if told == Told::Target { None } else { self.book.done(number) },
         };
-        if self.contexts[from].put(put).is_err() {
+        let taken = match told {
+            Told::Origin => self.contexts[from].put(put),
+            _ => {
+                let signal = Signal { dispatch: SIGNALS, header: number.to_le_bytes() };
+                self.contexts[from].put_signal(put, signal)
+            }
+        };
+        if taken.is_err() {
             return self.refused(number);
         }
         self.writing.push((node * ACTORS + from, number));
@@ -126,6 +150,11 @@ impl World {
             let (now, later) = rest.split_at(run as usize);
             stripe[at as usize..][..now.len()].copy_from_slice(now);
             rest = later;
+        }
+        if told != Told::Origin {
+            let start = COUNTER + SOURCE + from * STRIPE;
+            let signal = Signalled { to, start, content: stripe.to_vec(), ends: told == Told::Target };
+            self.book.notes().signals.insert(number, signal);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::book::Book;
 use super::node::{Port, TestNode, Unit};
-use super::{ACTORS, CONTEXTS, NODES, SWITCH, UNEXPECTED, leak};
+use super::{ACTORS, CONTEXTS, NODES, SIGNALS, SWITCH, UNEXPECTED, leak};
 use crate::reliable::tests::dice::Dice;
 use crate::reliable::tests::nodes::{LIMIT_NS, mended, units, wait_for_wire};
 use crate::reliable::tests::random::faults;
@@ -78,12 +78,17 @@ impl World {
             // Only a hostile origin sends here what may be wanted later.
             book.handle(active, message).unwrap_or(Receive::Done)
         });
+        let signals = leak(move |active: &mut Active<Port>, message: &Message<'_>| {
+            book.signal(active, message);
+            Receive::Done
+        });
         let (mut clients, mut contexts, mut regions) = (Vec::new(), Vec::new(), Vec::new());
         for (task, unit) in (0..).zip(&units) {
             let node = leak(TestNode { unit, task, tasks: NODES as u32, contexts: CONTEXTS as u8 });
             // The last node's contexts share an injection FIFO and use no shared memory.
             let last = task as usize + 1 == NODES;
             let builder = ClientBuilder::new(node, "test").contexts(CONTEXTS as u8).dispatch(0, handler);
+            let builder = builder.dispatch(SIGNALS, signals);
             let builder = builder
                 .dispatch_deferring(DEFERRING, later)
                 .rendezvous_from(SWITCH)
@@ -104,6 +109,7 @@ impl World {
             }
             regions.push(contexts[node * CONTEXTS].register(buffer, Rights::all()).ok().unwrap());
         }
+        book.notes().memories = regions.iter().map(|region| region.memory().clone()).collect();
         Self {
             wire,
             units,
@@ -310,6 +316,7 @@ impl World {
             assert!(tickets.iter().all(|&ticket| ticket < count));
         }
         if self.trouble == Trouble::None {
+            assert_eq!(self.book.notes().signals.keys().next(), None, "a signal never came");
             for (unit, node) in self.units.iter().zip(0..) {
                 let dropped = unit.statistics().dropped;
                 assert_eq!(dropped.total(), 0, "node {node}: {dropped:?}");
