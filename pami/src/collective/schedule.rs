@@ -118,7 +118,6 @@ impl<'a> Schedule<'a> {
                 self.written = true;
                 return;
             };
-            self.round.make_room();
             if current.write(&self.call, &self.tree, self.at, &mut self.round) {
                 self.at += 1;
             } else {

@@ -157,15 +157,6 @@ impl Round {
         !self.dropped
     }
 
-    /// Makes room for what an algorithm writes at a time, when all are done.
-    pub(super) fn make_room(&mut self) {
-        if self.steps.len() + STEPS > KEPT {
-            self.steps.clear();
-            self.done = 0;
-            self.dropped = true;
-        }
-    }
-
     /// Tags from here on belong to `phase`.
     pub(super) fn set_phase(&mut self, phase: u8) {
         self.phase = phase;
@@ -185,9 +176,15 @@ impl Round {
 
     #[inline]
     fn push(&mut self, step: Step) {
-        let pushed = self.steps.push(step);
-        // Every algorithm writes a bounded number of steps at a time, whatever its arguments.
-        debug_assert!(pushed.is_ok(), "more than {STEPS} steps at a time");
+        // Every algorithm writes a bounded number of steps at a time, whatever its arguments, and those before are done then.
+        debug_assert!(self.steps.len() - self.done < STEPS, "more than {STEPS} steps at a time");
+        if self.steps.is_full() {
+            self.steps.copy_within(self.done.., 0);
+            self.steps.truncate(self.steps.len() - self.done);
+            self.done = 0;
+            self.dropped = true;
+        }
+        let _ = self.steps.push(step);
     }
 
     fn tag(&self, number: usize) -> u32 {
@@ -253,6 +250,33 @@ impl Round {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn g3_q4_as_many_steps_are_kept_as_there_is_room_for_and_the_next_ones_push_out_those_that_are_done() {
+        let span = |at| Span::new(Area::Output, at, 1);
+        let mut round = Round::default();
+        for at in 0..KEPT {
+            round.copy(span(at), span(KEPT + at));
+            assert!(round.first().is_some());
+            round.pass();
+        }
+        assert!(round.rewind(), "all are there");
+        (0..KEPT).for_each(|_| round.pass());
+        (0..3).for_each(|at| round.copy(span(at), span(9)));
+        for at in 0..3 {
+            assert_eq!(round.first(), Some(&Step::Copy { into: span(at), from: span(9) }));
+            round.pass();
+        }
+        assert!(round.first().is_none() && !round.rewind(), "the first ones are gone");
+    }
+
+    #[test]
+    #[should_panic(expected = "more than 8 steps at a time")]
+    fn g3_more_steps_at_a_time_than_an_algorithm_may_write_are_told() {
+        let mut round = Round::default();
+        (0..=STEPS)
+            .for_each(|at| round.copy(Span::new(Area::Output, at, 1), Span::new(Area::Scratch, at, 1)));
+    }
 
     /// What every simulated schedule is judged by.
     #[test]

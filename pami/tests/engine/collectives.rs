@@ -131,8 +131,8 @@ fn g3_q4_the_first_packet_of_a_collective_leaves_in_the_call() {
         let mut stage = Stage::new(4, per_node, 1, 5);
         let algorithm = Some(Algorithm::RecursiveDoubling);
         let case = Case { what: Collective::Allreduce, algorithm, size: 4, len: 1, ..Case::default() };
-        // The second one is known to the geometry.
-        for time in 0..2 {
+        // The second one is known to the geometry, the third one finds its steps in its slot.
+        for time in 0..3 {
             let outputs = [0, 1, 2, 3].map(|rank| {
                 let before = stage.world.lock().carried;
                 let output = stage.start(rank, case, rank as usize);

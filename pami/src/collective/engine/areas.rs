@@ -46,7 +46,6 @@ impl Areas {
     }
 
     /// Has each be one of the caller's, so many bytes further on.
-    #[cold]
     #[inline(never)]
     pub(super) fn share(&mut self, callers: [&Place; 3], areas: &[(Area, usize); 3]) {
         let of = |(area, bytes): (Area, usize)| {

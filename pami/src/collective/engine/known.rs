@@ -8,7 +8,6 @@ use crate::collective::{Algorithm, Collective, Element, Form, Operator, Reducer,
 const CALLS: usize = 2;
 
 /// All that decides what a call comes to in a geometry, if it is of one part and of blocks of one length.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Question {
     what: Collective,
     root: u32,
@@ -61,18 +60,33 @@ impl Question {
     /// Apart from the loop over those that are known, which would else look at all beforehand.
     #[inline(never)]
     fn has_terms_of<A>(&self, collect: &Collect<A>, has_route: bool) -> bool {
-        Some(self.len) == collect.blocks.only_len()
-            && Some(self.sources) == collect.sources.only_len()
+        // All, by name: the compiler tells of one that is not compared.
+        let &Self {
+            what: _,
+            root,
+            len,
+            sources,
+            known_blocks,
+            in_place,
+            reducer,
+            algorithm,
+            form,
+            aligned,
+            scratch_limit,
+            has_route: had_route,
+        } = self;
+        Some(len) == collect.blocks.only_len()
+            && Some(sources) == collect.sources.only_len()
             && !collect.divided
-            && self.root == collect.root
-            && self.known_blocks == collect.known_blocks
-            && self.in_place == collect.in_place
-            && self.reducer == collect.reducer.as_ref().map(kind)
-            && self.algorithm == collect.algorithm
-            && self.form == collect.form
-            && self.aligned == collect.aligned
-            && self.scratch_limit == collect.scratch_limit
-            && self.has_route == has_route
+            && root == collect.root
+            && known_blocks == collect.known_blocks
+            && in_place == collect.in_place
+            && reducer == collect.reducer.as_ref().map(kind)
+            && algorithm == collect.algorithm
+            && form == collect.form
+            && aligned == collect.aligned
+            && scratch_limit == collect.scratch_limit
+            && had_route == has_route
     }
 }
 
@@ -132,7 +146,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::{Blocks, Call};
+    use crate::collective::{Blocks, Call, Order, UserOperator};
     use crate::dispatch::Done;
     use crate::geometry::WORLD;
     use std::boxed::Box;
@@ -147,12 +161,17 @@ mod tests {
         collect
     }
 
+    fn user(element_len: usize, commutes: bool) -> Option<Reducer> {
+        let combine = &|_: &mut [u8], _: &[u8], _: Order| {};
+        Reducer::user(UserOperator { combine, element_len, commutes }).ok()
+    }
+
     #[test]
     fn g2_a_call_that_differs_in_what_decides_is_another_question() {
         let same = Question::of(&call(|it| it.number = 7), false).unwrap();
         assert!(same.is_of(&call(|it| it.done.cookie = 1), false), "that decides nothing");
         assert!(!same.is_of(&call(|_| {}), true));
-        let changes: [fn(&mut Collect<()>); 13] = [
+        let changes: [fn(&mut Collect<()>); 17] = [
             |it| it.what = Collective::Reduce,
             |it| it.root = 1,
             |it| it.blocks = Blocks::equal(1),
@@ -161,6 +180,10 @@ mod tests {
             |it| it.in_place = true,
             |it| it.reducer = None,
             |it| it.reducer = Reducer::new(Operator::Sum, Element::I64).ok(),
+            |it| it.reducer = Reducer::new(Operator::Max, Element::U64).ok(),
+            |it| it.reducer = user(8, true),
+            |it| it.reducer = user(8, false),
+            |it| it.reducer = user(4, true),
             |it| it.algorithm = Some((Algorithm::Ring, TUNING)),
             |it| it.algorithm = Some((Algorithm::Ring, Tuning { chunk: 2, ..TUNING })),
             |it| it.form = Form::RootOnly,

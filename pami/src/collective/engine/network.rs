@@ -89,7 +89,7 @@ impl<A> Engine<A> {
     #[cold]
     pub(super) fn ask<P: Port>(&mut self, number: u32, port: &P) -> bool {
         let Self { slots, geometries, notes, .. } = self;
-        let Some(slot) = slots.get_mut(number).filter(|slot| slot.asks()) else { return false };
+        let Some(slot) = slots.get_mut(number) else { return false };
         let Some(network) = port.network() else { return false };
         let Some(entry) = &geometries[slot.geometry()] else { return false };
         slot.ask(notes.as_ref(), network, || entry.census(port))

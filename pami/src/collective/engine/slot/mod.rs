@@ -8,7 +8,7 @@ mod take;
 use super::areas::Areas;
 use super::doomed::Doomed;
 use super::limits::WINDOW;
-use super::part::{Peers, SchedulePart};
+use super::part::{OWN, Peers, SchedulePart};
 use super::passage::Passage;
 use super::request::Collect;
 use super::transfer::{Incoming, Outgoing, SendStage};
@@ -176,6 +176,7 @@ impl<A> Slot<A> {
         self.phase = Phase::Waits;
         self.areas.set(element_len, part.discards);
         if alone {
+            debug_assert_eq!(part.areas, OWN, "what is not divided has the caller's areas");
             self.areas.take([&mut collect.input, &mut collect.output, &mut collect.scratch]);
         } else {
             self.areas.share([&collect.input, &collect.output, &collect.scratch], &part.areas);
