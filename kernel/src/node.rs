@@ -319,7 +319,11 @@ fn start_unit(
 ) -> &'static Unit {
     let adapter: Option<Torus> = cards.next(|card| torus(card, personality));
     if adapter.is_none() && personality.shape.nodes() > 1 {
-        report::refused(Exit::Machine, "it has no network card, and the torus has other nodes");
+        let what = "it has no network card, and the torus has other nodes";
+        match machine.deaf_slot {
+            Some(deaf) => report::refused(Exit::Machine, format_args!("{what}; {deaf}")),
+            None => report::refused(Exit::Machine, what),
+        }
     }
     let setup = Setup {
         adapter,

@@ -5,8 +5,8 @@ use super::at::{At, Parent, cell, is_available, nonzero, text, value};
 use super::cpu_map::{self, CpuMapError};
 use super::pci::PciHost;
 use super::{
-    AFFINITY, Controller, Firmware, HARTS, Hart, Interrupt, MAX_BANKS, MAX_MONITORS, MAX_RESERVED, MAX_SLOTS,
-    Machine, Slot, SlotKind, TreeError, Uart, UartKind, release_page,
+    AFFINITY, Controller, Firmware, HARTS, Hart, MAX_BANKS, MAX_MONITORS, MAX_RESERVED, MAX_SLOTS, Machine,
+    Slot, SlotKind, TreeError, Uart, UartKind, release_page,
 };
 use crate::layout::{Bank, Region};
 use dtoolkit::fdt::{Fdt, FdtNode};
@@ -80,6 +80,7 @@ pub(super) struct Builder {
     timer_interrupt: Option<u32>,
     counter_hz: Option<u64>,
     slots: Vec<Slot, MAX_SLOTS>,
+    deaf_slot: Option<TreeError>,
     pci: Option<PciHost>,
     firmware: Option<Firmware>,
     finisher: Option<Region>,
@@ -193,6 +194,7 @@ impl Builder {
             timer_interrupt: None,
             counter_hz: None,
             slots: Vec::new(),
+            deaf_slot: None,
             pci: None,
             firmware: None,
             finisher: None,
@@ -359,7 +361,15 @@ impl Builder {
             // It is compatible with more than one.
             return Ok(());
         }
-        let interrupts: Vec<Interrupt, _> = at.interrupts(self.parent)?;
+        let interrupts = match at.interrupts(self.parent) {
+            Ok(interrupts) => interrupts,
+            // Another socket's, of those whose harts' files are one; there may be nothing in it, and cards behind PCI.
+            Err(elsewhere) if self.imsic.is_some() => {
+                self.deaf_slot.get_or_insert(elsewhere);
+                return Ok(());
+            }
+            Err(elsewhere) => return Err(elsewhere),
+        };
         let interrupt = *interrupts.first().ok_or(at.error("a network card's slot without an interrupt"))?;
         let slot = Slot { kind, registers, interrupt };
         self.slots.push(slot).map_err(|_| at.error("too many slots for network cards"))
@@ -436,6 +446,7 @@ impl Builder {
             timer_interrupt: self.timer_interrupt,
             counter_hz: self.counter_hz,
             slots: self.slots,
+            deaf_slot: self.deaf_slot,
             pci: self.pci,
             firmware: self.firmware.unwrap_or(Firmware::Sbi),
             finisher: self.finisher,

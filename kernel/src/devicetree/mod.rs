@@ -225,6 +225,9 @@ pub struct Machine {
     pub counter_hz: Option<u64>,
     /// The places where network cards may be, by rising address.
     pub slots: Vec<Slot, MAX_SLOTS>,
+    /// The first of the other places for them, which are left out as their interrupts do not go to the controller,
+    /// but to another that sends to the same IMSICs.
+    pub deaf_slot: Option<TreeError>,
     /// The host bridge of PCI, if there is one.
     pub pci: Option<PciHost>,
     /// How to call the firmware.

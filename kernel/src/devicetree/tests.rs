@@ -137,6 +137,17 @@ fn b5_a_gicv3s_service_of_messages_calls_devices_as_the_map_says() {
 }
 
 #[test]
+fn b3_a_slot_whose_interrupt_goes_to_another_sockets_controller_is_left_out() {
+    let machine = read(AIA, 0x8020_0000, 2);
+    assert_eq!((machine.problem, machine.deaf_slot, machine.slots.len()), (None, None, 8));
+    let name = "virtio_mmio@10008000";
+    let machine = read(with_property(AIA, name, "interrupt-parent", &cells([0x99])), 0x8020_0000, 2);
+    assert_eq!((machine.problem, machine.slots.len()), (None, 7));
+    let deaf = machine.deaf_slot.unwrap();
+    assert_eq!((deaf.what, deaf.node), ("an interrupt that does not go to the interrupt controller", name));
+}
+
+#[test]
 fn b3_harts_that_are_disabled_leave_gaps_in_ids_and_none_in_numbers() {
     let machine = read(GAPS[0], 0x4020_0000, 0x101);
     assert_eq!((machine.problem, machine.map_problem), (None, None));
