@@ -27,6 +27,13 @@ impl Bell {
         }
     }
 
+    const_fn! {
+        /// A bell that somebody has rung.
+        pub fn rung() -> Self {
+            Self { state: AtomicU32::new(RUNG) }
+        }
+    }
+
     /// To be called after something was published: the hart to interrupt, if the listener sleeps. Of several that ring
     /// only one is told.
     #[inline]

@@ -1,6 +1,6 @@
 //! What `pami` asks of a port: its packets, its one-sided operations, its sleep.
 
-use super::{NodeArrival, NodePort, NodeRoute, NodeWaker};
+use super::{NodeArrival, NodePort, NodeRoute, NodeWaker, RUNG};
 use crate::platform::Platform;
 use crate::shm::PushError;
 use crate::tree_network::TreeUnit;
@@ -339,7 +339,9 @@ impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
     }
 
     fn waker(&self) -> NodeWaker<P> {
-        NodeWaker { bell: &self.station.bell, platform: core::marker::PhantomData }
+        let bell = &self.station.bell;
+        let heard = if self.agent || self.unit.engine.is_none() { bell } else { &RUNG };
+        NodeWaker { bell, heard, platform: core::marker::PhantomData }
     }
 
     fn arm(&mut self) {

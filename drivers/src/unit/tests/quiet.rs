@@ -3,7 +3,7 @@
 use super::*;
 use crate::platform::Platform;
 use core::sync::atomic::Ordering;
-use pami::device::{Receiving, Sending, Sleeping};
+use pami::device::{Receiving, Sending, Sleeping, Wake};
 
 /// Two ports of a node without an adapter that have looked everywhere.
 fn looked_around<const TEST: usize>() -> [TestPort<TEST>; 2] {
@@ -164,4 +164,28 @@ fn r2_who_finds_work_on_its_way_to_sleep_leaves_the_others_an_armed_card() {
     units[0].sleep(None);
     assert_eq!(net.on_the_way(0), 0, "it was taken in");
     assert!(net.is_armed(0), "the next packet wakes nobody");
+}
+
+#[test]
+fn n8_a_waker_is_quiet_while_nobody_rang_if_somebody_rings_for_what_the_card_received() {
+    let [mut a, mut b] = looked_around::<31>();
+    let (path, waker) = (a.locate(endpoint(0, 1), true).unwrap(), b.waker());
+    assert!(waker.is_quiet());
+    a.push_bcopy(path, &envelope(endpoint(0, 0), endpoint(0, 1), 0), &[], b"here").unwrap();
+    assert!(!waker.is_quiet(), "a message came");
+    let arrival = b.pull().unwrap();
+    b.release(arrival);
+    assert!(b.pull().is_none() && waker.is_quiet(), "it was taken");
+    Host::<31>::be(3);
+    b.arm();
+    assert!(!waker.is_quiet(), "somebody sleeps");
+    b.disarm();
+    assert!(b.pull().is_none() && waker.is_quiet());
+    waker.wake();
+    assert!(!waker.is_quiet(), "it was rung");
+    for (agent, hears) in [(None, false), (Some(7), true)] {
+        let mut port = open(units::<32>(&Net::new(2), 2, 1, agent)[0], 0);
+        assert!(port.pull().is_none());
+        assert_eq!(port.waker().is_quiet(), hears, "with the agent {agent:?}");
+    }
 }

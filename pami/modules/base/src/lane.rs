@@ -92,8 +92,8 @@ impl<P: Port> Lane<P> {
         self.wanted.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether nothing has come for the context, by one look at its bell and without its lock. Posts, timers and what a card
-    /// has received it may overlook.
+    /// Whether nothing has come for the context, by one look at its bell and without its lock. Posts and timers it may
+    /// overlook.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         self.poster.get().is_some_and(Poster::is_quiet)

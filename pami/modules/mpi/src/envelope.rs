@@ -160,3 +160,24 @@ pub(crate) struct DataHeader {
     /// The receiver's request.
     pub(crate) receiver: U16,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn m4_the_words_of_an_envelope_are_its_bytes() {
+        let envelope = Envelope {
+            communicator: 0x0302_0100.into(),
+            source: 0x0706_0504.into(),
+            tag: 0x0b0a_0908.into(),
+            len: 0x0f0e_0d0c.into(),
+            sender: 0x1110.into(),
+            credit: 0x1312.into(),
+            flags: 0x14,
+            unused: [0x15, 0x16, 0x17],
+        };
+        assert_eq!(envelope.words().as_bytes(), envelope.as_bytes());
+        assert!(envelope.as_bytes().iter().copied().eq(0..24));
+    }
+}

@@ -69,7 +69,7 @@ impl<N: Node> Mpi<N> {
                 client: Mutex::new(None),
                 ids: Mutex::new(Ids::from(SELF.0 + 1)),
                 proposals: Mutex::new(proposals),
-                shades: AtomicU32::new(0),
+                shades: AtomicU32::new(1),
                 lists: Mutex::new(Lists::new(node, &settings)?),
                 attributes: Mutex::new(Attributes::new(node, &settings)?),
                 attached: Mutex::new(None),

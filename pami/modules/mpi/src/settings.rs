@@ -48,7 +48,7 @@ pub struct Settings {
     pub collective_scratch: usize,
     /// Lists of counts and displacements that each context keeps for collectives of the v forms, one for each buffer.
     pub collective_lists: usize,
-    /// Counts that these have together; one more than it has processes for each. What finds no room is refused.
+    /// Counts that these have together: a list one for each process, an alltoallv two lists. What finds no room is refused.
     pub collective_counts: usize,
     /// Derived datatypes at a time.
     pub types: usize,

@@ -134,11 +134,22 @@ impl<P: Port> Vci<P> {
     #[inline(always)]
     pub(crate) fn rests_on(&'static self) -> bool {
         let left = self.looks.load(Ordering::Relaxed);
-        if left == 0 || !self.lane.is_quiet() {
+        if left == 0 {
+            return false;
+        }
+        if !self.lane.is_quiet() {
+            // What has come may begin something.
+            self.note_begun();
             return false;
         }
         self.looks.store(left - 1, Ordering::Relaxed);
         true
+    }
+
+    /// Something began that an advance may carry on: the next test looks.
+    #[inline(always)]
+    pub(crate) fn note_begun(&self) {
+        self.looks.store(0, Ordering::Relaxed);
     }
 
     /// Its context was found at rest by whoever has it.
@@ -151,6 +162,7 @@ impl<P: Port> Vci<P> {
     /// sends that, or the next one who advances it.
     #[cold]
     pub(crate) fn hasten(&'static self) {
+        self.note_begun();
         self.lags.set(Lag::Messages);
         self.lane.nudge();
     }

@@ -6,7 +6,7 @@ use pami::device::{Arrival, Completed, Full, Path, REQUESTS};
 use pami::endpoint::Endpoint;
 use pami::packet::Kind;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Mutex, MutexGuard};
 
 /// Requests of a node to another that may be under way.
@@ -28,6 +28,8 @@ pub struct World {
     state: Mutex<State>,
     /// How often somebody who may sleep was woken.
     pub wakes: AtomicU32,
+    /// Whether wakers say that something has come.
+    pub rung: AtomicBool,
     /// What happens in the next sleep.
     pub meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -73,6 +75,8 @@ pub struct State {
     pub seen: Vec<Seen>,
     /// Times that a unit was driven.
     pub drives: usize,
+    /// Times that a port was asked whether it is quiet.
+    pub looks: usize,
     /// The time, which only passes while somebody sleeps.
     pub now: u64,
     /// Nodes that contexts had looked after, in that order; none when a wait was over.
@@ -105,6 +109,7 @@ impl World {
             muted: None,
             seen: Vec::new(),
             drives: 0,
+            looks: 0,
             now: 0,
             awaited: Vec::new(),
             last_words: None,
@@ -114,7 +119,7 @@ impl World {
             got: 0,
         };
         let (state, wakes, meanwhile) = (Mutex::new(state), AtomicU32::new(0), Mutex::new(None));
-        Self { per_node, tasks, state, wakes, meanwhile }
+        Self { per_node, tasks, state, wakes, rung: AtomicBool::new(false), meanwhile }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {

@@ -66,8 +66,9 @@ impl<N: Node> Communicator<N> {
     /// another process fails, [`Error::Elsewhere`].
     pub fn dup(&self) -> Result<Self> {
         let (group, grid) = (self.group()?, self.grid()?);
-        // Nobody's, until there is one to have them.
-        let shade = Self { slot: u16::MAX, generation: self.library.shades.fetch_add(1, Relaxed), ..*self };
+        // Nobody's, until there is one to have them: a communicator that is not alive.
+        let (slot, generation) = (u16::MAX, self.library.shades.fetch_add(1, Relaxed));
+        let shade = Self { slot, generation, alive: Self::life(self.home, slot), ..*self };
         let copied = self.copy_attributes(&shade);
         match self.make(copied.map(|()| group), |memory| self.combine(memory)) {
             Ok(new) => {

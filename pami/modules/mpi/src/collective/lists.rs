@@ -10,6 +10,8 @@ use pami::collective;
 use rings::first_fit::{FirstFit, Span};
 use rings::slot_table::{Slot, SlotTable};
 
+const NO_LIST: &str = "there is no such list of counts";
+
 /// A list of blocks: the first of its places, of which it has one for each block and one more.
 struct List {
     start: usize,
@@ -28,10 +30,11 @@ pub(crate) struct BlockLists {
 }
 
 impl BlockLists {
-    /// So many lists, with so many counts together at most: no more than all lists of all tasks have.
+    /// So many lists, with so many counts together: no more than all lists of all tasks have.
     pub fn new<N: Node>(node: &N, count: usize, most: usize) -> Result<Self> {
         const WHAT: &str = "lists of counts";
-        let places = most.min(count.saturating_mul(node.tasks() as usize + 1));
+        // Each list has one place more than it has counts.
+        let places = most.saturating_add(count).min(count.saturating_mul(node.tasks() as usize + 1));
         Ok(Self {
             lists: SlotTable::new(fill(node, WHAT, count, Slot::new)?),
             bounds: fill(node, WHAT, places, || AtomicUsize::new(0))?,
@@ -69,14 +72,17 @@ impl BlockLists {
         let full = Error::NoMem { what, limit: self.lists.capacity() };
         self.lists.vacant().ok_or(full)?;
         let what = "counts of collectives, all lists together";
-        let start = self.taken.allocate(size + 1).ok_or(Error::NoMem { what, limit: self.bounds.len() })?;
+        let limit = self.bounds.len() - self.lists.capacity();
+        let start = self.taken.allocate(size + 1).ok_or(Error::NoMem { what, limit })?;
         let number = self.lists.insert(List { start, blocks: size }).map_err(|_| full)?.index as usize;
         let kept = self.write(number, counts, displacements, unit);
         kept.map(|()| number).inspect_err(|_| self.release(number))
     }
 
     fn write(&self, number: usize, counts: &[usize], displacements: &[isize], unit: usize) -> Result<()> {
-        let Some(([first, bounds @ ..], places)) = self.of(number) else { return Ok(()) };
+        let Some(([first, bounds @ ..], places)) = self.of(number) else {
+            return Err(Error::Arg(NO_LIST));
+        };
         let mut bound = 0usize;
         first.store(0, Ordering::Relaxed);
         for (&count, place) in counts.iter().zip(bounds) {
@@ -113,7 +119,7 @@ impl BlockLists {
     /// The blocks of `size` processes, as PAMI takes them.
     pub fn blocks(&self, number: usize, size: u32) -> Result<collective::Blocks<'static>> {
         let bounds = self.of(number).and_then(|(bounds, _)| bounds.get(..=size as usize));
-        collective::Blocks::pooled(bounds.ok_or(Error::Arg("there is no such list of counts"))?)
+        collective::Blocks::pooled(bounds.ok_or(Error::Arg(NO_LIST))?)
             .map_err(|_| Error::Arg("counts do not add up"))
     }
 

@@ -55,7 +55,7 @@ pub(crate) struct Library<N: Node> {
     pub(crate) ids: Mutex<Ids>,
     /// Memory of threads that make communicators.
     pub(crate) proposals: Mutex<Vec<Shared, SEEKERS>>,
-    /// Counts communicators that were to be made.
+    /// Counts communicators that were to be made, from 1: 0 is of what has no place.
     pub(crate) shades: AtomicU32,
     pub(crate) lists: Mutex<Lists>,
     pub(crate) attributes: Mutex<Attributes<Communicator<N>>>,
@@ -165,6 +165,7 @@ impl<N: Node> Library<N> {
     ) -> Result<T> {
         let mut guard = vci.lane.enter(|| self.node.rest());
         let context = guard.as_mut().ok_or(Error::Finalized)?;
+        vci.note_begun();
         let mut state = vci.state.lock();
         work(context, &mut state)
     }

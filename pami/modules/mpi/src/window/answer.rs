@@ -1,9 +1,9 @@
 //! What a process does for others' windows as messages come: requests, their answers, signals.
 //!
-//! An origin asks a target for one answer at a time, so the target has a place for each process that its windows can have and
-//! never has to keep a request waiting for the room that its answer needs.
+//! An origin asks a target for one answer at a time, and is one of a window's processes, so the target has a place for each that
+//! its windows can have and never has to keep a request waiting for the room that its answer needs.
 
-use super::answers::ANSWER_BYTES;
+use super::answers::{ANSWER_BYTES, Answer};
 use super::operate::{WindowBlocks, WindowOperation};
 use super::peer::Peer;
 use super::table::Windows;
@@ -12,19 +12,20 @@ use crate::error::{Error, Result};
 use crate::protocols::windows::WindowProtocols;
 use crate::request::Requests;
 use pami::device::Port;
-use pami::{Active, Message};
+use pami::{Active, Endpoint, Message};
 use zerocopy::FromBytes;
 
 impl Windows {
-    /// A request to be carried out here. Returns whether its answer waits for room. What makes no sense is refused.
+    /// A request to be carried out here. Returns whether its answer waits for room. What no process of the window would send is
+    /// dropped, and counted as an error of the protocol.
     pub(crate) fn request_came<P: Port>(
         &mut self,
         active: &mut Active<P>,
         message: &Message<'_>,
         protocols: &WindowProtocols,
     ) -> bool {
-        let Ok(request) = WindowRequest::read_from_bytes(message.header) else { return false };
-        let Some(kind) = AccumulateKind::from_byte(request.kind).filter(|_| message.is_whole()) else {
+        let Some((request, kind)) = self.request_of(message) else {
+            active.note_protocol_error();
             return false;
         };
         if kind == AccumulateKind::Combine {
@@ -32,19 +33,28 @@ impl Windows {
             let _ = self.carry_out(&request, kind, message.data, None);
             return false;
         }
-        // It goes out and in again while it is filled.
         let mut values = [0; ANSWER_BYTES];
         let len = (request.len.get() as usize).min(ANSWER_BYTES);
-        let Some(place) = self.answers.place_for(message.origin) else { return false };
         let good = self.carry_out(&request, kind, message.data, Some(&mut values[..len])).is_ok();
-        let Some(answer) = self.answers.places.get_mut(place) else { return false };
-        answer.waits = Some(message.origin);
-        answer.reply = Reply { ask: request.ask, good: u32::from(good).into() };
-        answer.len = if good { len } else { 0 };
-        answer.values = values;
-        let waits = answer.send(active, protocols);
-        self.answers.waiting += usize::from(waits);
-        waits
+        let reply = Reply { ask: request.ask, good: u32::from(good).into() };
+        let len = if good { len } else { 0 };
+        let answer = Answer { to: message.origin, slot: request.slot, reply, len, values };
+        self.answers.send(active, protocols, answer)
+    }
+
+    /// The request that a message is, if it comes from a process of a window that there is, which waits for no other answer.
+    fn request_of(&mut self, message: &Message<'_>) -> Option<(WindowRequest, AccumulateKind)> {
+        let request = WindowRequest::read_from_bytes(message.header).ok()?;
+        let kind = AccumulateKind::from_byte(request.kind).filter(|_| message.is_whole())?;
+        self.sender(message.origin, request.slot, request.generation.get(), request.rank.get())?;
+        let answered = kind == AccumulateKind::Combine || self.answers.has_room_for(message.origin.task());
+        answered.then_some((request, kind))
+    }
+
+    /// The process of a window that a message says that it is from, if it is.
+    fn sender(&mut self, origin: Endpoint, slot: u8, generation: u32, rank: u32) -> Option<&mut Peer> {
+        self.generation(slot).filter(|&ours| ours == generation)?;
+        self.peer(slot, rank).filter(|peer| peer.endpoint == origin)
     }
 
     fn carry_out(
@@ -54,11 +64,7 @@ impl Windows {
         data: &[u8],
         old: Option<&mut [u8]>,
     ) -> Result<()> {
-        let slot = u8::try_from(request.slot.get()).map_err(|_| Error::Win)?;
-        if self.generation(slot) != Some(request.generation.get()) {
-            return Err(Error::Win);
-        }
-        let win = self.win(slot).ok_or(Error::Win)?;
+        let win = self.win(request.slot).ok_or(Error::Win)?;
         let offset = usize::try_from(request.offset.get()).map_err(|_| Error::RmaRange)?;
         let [block, stride, skip, len] =
             [request.block, request.stride, request.skip, request.len].map(|number| number.get() as usize);
@@ -82,15 +88,7 @@ impl Windows {
         active: &mut Active<P>,
         protocols: &WindowProtocols,
     ) -> bool {
-        for answer in self.answers.places.iter_mut().filter(|answer| answer.waits.is_some()) {
-            if !answer.send(active, protocols) {
-                self.answers.waiting -= 1;
-            }
-            if self.answers.waiting == 0 {
-                break;
-            }
-        }
-        self.answers.waiting > 0
+        self.answers.go_on(active, protocols)
     }
 
     pub(crate) fn reply_came(&mut self, requests: &mut Requests, message: &Message<'_>) {
@@ -107,11 +105,8 @@ impl Windows {
     pub(crate) fn signal_came(&mut self, message: &Message<'_>) {
         let Ok(signal) = Signal::read_from_bytes(message.header) else { return };
         let Ok(slot) = u8::try_from(signal.slot.get()) else { return };
-        if self.generation(slot) != Some(signal.generation.get()) {
-            return;
-        }
-        let peer = self.peer(slot, signal.rank.get()).filter(|peer| peer.endpoint == message.origin);
-        if let Some(peer) = peer {
+        let sender = self.sender(message.origin, slot, signal.generation.get(), signal.rank.get());
+        if let Some(peer) = sender {
             let count = if signal.complete.get() == 1 { &mut peer.completes } else { &mut peer.posts };
             *count = count.saturating_add(1);
         }

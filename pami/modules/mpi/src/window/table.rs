@@ -207,6 +207,7 @@ impl Windows {
     }
 
     pub(crate) fn remove(&mut self, slot: u8) -> Option<Win> {
+        self.answers.forget(slot);
         self.wins.remove(slot.into())
     }
 }

@@ -93,7 +93,8 @@ impl AccumulateKind {
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct WindowRequest {
-    pub slot: U32,
+    /// Who says so.
+    pub rank: U32,
     pub generation: U32,
     pub offset: U64,
     /// Bytes of a block, and from the start of one to that of the next.
@@ -108,7 +109,8 @@ pub(crate) struct WindowRequest {
     pub kind: u8,
     pub op: u8,
     pub basic: u8,
-    pub unused: u8,
+    /// The window's place at the target.
+    pub slot: u8,
 }
 
 /// In front of what was there before.

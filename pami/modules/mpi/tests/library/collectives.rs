@@ -141,8 +141,9 @@ fn one_that_never_fits_is_refused_by_name() {
 #[test]
 fn lists_of_counts_run_out_and_come_back() {
     let lists = Settings { collective_lists: 2, ..tight() };
-    let counts = Settings { collective_lists: 5, collective_counts: 8, ..tight() };
-    for settings in [lists, counts] {
+    let counts = Settings { collective_lists: 5, collective_counts: 6, ..tight() };
+    let both = Settings { collective_lists: 2, collective_counts: 6, ..tight() };
+    for settings in [lists, counts, both] {
         run_with(3, 1, settings, two_lists_and_no_more);
     }
 }

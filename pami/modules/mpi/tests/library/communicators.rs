@@ -1,7 +1,8 @@
 //! Communicators: worlds of their own, agreed on by all that are in them.
 
 use crate::scene::{Comm, numbers, room, run, run_threads, run_with, values};
-use mpi::{Class, Comparison, Copying, Keyval, Op, Settings, Threads, UNDEFINED};
+use mpi::{Class, Comparison, Copying, Error, Keyval, Op, Settings, Threads, UNDEFINED};
+use std::sync::Mutex;
 
 fn two_contexts() -> Settings {
     Settings { contexts: 2, ..Settings::default() }
@@ -159,5 +160,33 @@ fn attributes_are_copied_and_deleted_as_their_keys_say() {
         world.delete_attr(old).unwrap();
         assert_eq!(world.get_attr(old).unwrap_err().class(), Class::Keyval);
         twin.free().unwrap();
+    });
+}
+
+#[test]
+fn what_a_delete_function_is_handed_behind_a_dup_that_failed_is_no_communicator() {
+    run(1, 1, |mpi| {
+        let (world, outcomes) = (mpi.world(), &*Box::leak(Box::new(Mutex::new(Vec::new()))));
+        let fails = Box::leak(Box::new(|_, _, _, _| Err(7)));
+        let sends = Box::leak(Box::new(move |comm: Comm, _, _, _| {
+            if comm == world {
+                return Ok(());
+            }
+            let (sent, received) = (comm.isend(&numbers(&[3u32]), 0, 1), comm.irecv(&room(1), 0, 1));
+            outcomes.lock().unwrap().push([sent.err(), received.err()]);
+            Ok(())
+        }));
+        // The latest is copied first, and deleted when the next one fails.
+        let failing = mpi.create_keyval(Copying::With(fails), None, 0).unwrap();
+        let copied = mpi.create_keyval(Copying::Same, Some(sends), 0).unwrap();
+        world.set_attr(failing, 5).unwrap();
+        world.set_attr(copied, 6).unwrap();
+        for _ in 0..2 {
+            assert_eq!(world.dup().err(), Some(Error::Callback(7)));
+        }
+        assert_eq!(*outcomes.lock().unwrap(), [[Some(Error::Comm); 2]; 2]);
+        assert_eq!(world.iprobe(0, 1), Ok(None));
+        world.delete_attr(failing).unwrap();
+        world.delete_attr(copied).unwrap();
     });
 }

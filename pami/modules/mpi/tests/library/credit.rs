@@ -59,9 +59,10 @@ fn r9_what_a_library_takes_hardly_grows_with_the_tasks_of_its_job() {
         let more = taken(tasks) - alone;
         println!("{tasks} tasks: {alone} bytes and {more}, {} a task", more / tasks as usize);
         // What is known of a peer, and room for two ranks in groups; up to some size counts of collectives and answers of windows.
-        let (each, most) = (64 + 8 + 128 + 320, (32 << 10) * 16 + 1024 * 320);
-        assert!(more <= 72 * tasks as usize + most, "{more} bytes more for {tasks} tasks");
-        assert!(more <= each * tasks as usize, "{more} bytes more for {tasks} tasks");
+        let known =
+            |tasks: usize| 16 * (8 * (tasks + 1)).min((32 << 10) + 8) + 320 * tasks.min(1024) + 72 * tasks;
+        let most = known(tasks as usize) - known(1);
+        assert!(more <= most, "{more} bytes more for {tasks} tasks, of {most}");
     }
 }
 

@@ -1,7 +1,9 @@
 //! Which receive gets which message.
 
-use crate::scene::{Comm, numbers, room, run, run_in, values};
+use crate::machine::World;
+use crate::scene::{Comm, Library, numbers, room, run, run_in, values};
 use mpi::{ANY_SOURCE, ANY_TAG, Class, Data, Datatype, Error, PROC_NULL, Request, Settings, Status};
+use std::sync::atomic::Ordering::SeqCst;
 
 /// Bytes of a message that goes in each way: nothing, in a packet, in several, by RTS.
 const LENGTHS: [usize; 4] = [0, 4, 1000, 5000];
@@ -46,6 +48,17 @@ fn every_length_arrives_whether_it_is_waited_for_or_not() {
     }
 }
 
+/// Whether a test of a request for which nothing has come looks at the port.
+fn looks(mpi: Library, machine: &World, request: &mut Request) -> bool {
+    let count = || {
+        let state = machine.lock();
+        state.looks + state.drives
+    };
+    let before = count();
+    assert_eq!(mpi.test(request), Ok(None));
+    count() > before
+}
+
 #[test]
 fn n8_a_few_tests_in_a_row_go_by_the_bell_alone_and_the_next_one_looks() {
     run_in(1, 1, Settings::default(), |mpi, machine| {
@@ -53,13 +66,49 @@ fn n8_a_few_tests_in_a_row_go_by_the_bell_alone_and_the_next_one_looks() {
         // Here a context may rest; bells say nothing.
         machine.stepped();
         let mut receive = world.irecv(&data, 0, 1).unwrap();
-        (0..100).for_each(|_| assert_eq!(mpi.test(&mut receive), Ok(None)));
+        let looked: Vec<_> = (0..100).map(|_| looks(mpi, machine, &mut receive)).collect();
+        assert!(looked.chunks(5).all(|few| few == [true, false, false, false, false]), "{looked:?}");
+        assert!(looks(mpi, machine, &mut receive) && !looks(mpi, machine, &mut receive));
+        machine.rung.store(true, SeqCst);
+        assert!(looks(mpi, machine, &mut receive), "the bell was rung");
+        machine.rung.store(false, SeqCst);
         world.send(&numbers(&[7u32]), 0, 1).unwrap();
         let over = (1..=100).find(|_| mpi.test(&mut receive).unwrap().is_some());
-        // The last of a hundred was a look, or one of the four behind one.
+        // One of the four behind a look.
         assert!(over.is_some_and(|tests| tests <= 5), "after {over:?} tests");
         assert_eq!(values(&data), [7]);
         machine.lock().stepped = false;
+    });
+}
+
+#[test]
+fn n8_a_test_behind_what_began_or_came_meanwhile_looks() {
+    run_in(1, 1, Settings::default(), |mpi, machine| {
+        let world = mpi.world();
+        machine.stepped();
+        let mut receive = world.irecv(&room(1), 0, 1).unwrap();
+        let rests = |receive: &mut Request| (0..10).any(|_| !looks(mpi, machine, receive));
+        let large = room(256 << 10);
+        assert!(rests(&mut receive));
+        let mut send = world.isend(&large, 0, 2).unwrap();
+        assert!(looks(mpi, machine, &mut receive), "a long send began");
+        assert!(rests(&mut receive));
+        let mut barrier = world.ibarrier().unwrap();
+        assert!(looks(mpi, machine, &mut receive), "a barrier began");
+        assert!(rests(&mut receive));
+        // A message that nobody waits for comes, and the bell says so once.
+        world.send(&numbers(&[7u32]), 0, 3).unwrap();
+        machine.rung.store(true, SeqCst);
+        assert_eq!(mpi.test(&mut receive), Ok(None));
+        machine.rung.store(false, SeqCst);
+        assert!(looks(mpi, machine, &mut receive), "something came");
+        machine.free_running();
+        world.recv(&room(1), 0, 3).unwrap();
+        world.recv(&large, 0, 2).unwrap();
+        mpi.wait(&mut send).unwrap();
+        mpi.wait(&mut barrier).unwrap();
+        world.send(&room(1), 0, 1).unwrap();
+        mpi.wait(&mut receive).unwrap();
     });
 }
 

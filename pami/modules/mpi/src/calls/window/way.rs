@@ -155,7 +155,7 @@ impl<N: Node> At<'_, N> {
         }
         let BlockPart { blocks, skip, len } = part;
         let request = WindowRequest {
-            slot: peer.info.slot,
+            rank: self.win()?.rank.into(),
             generation: peer.info.generation,
             offset: (blocks.offset as u64).into(),
             block: blocks.block.into(),
@@ -166,7 +166,8 @@ impl<N: Node> At<'_, N> {
             kind: kind as u8,
             op: op_number(op).ok_or(Error::Op)?,
             basic: basic as u8,
-            unused: 0,
+            // Slots are below 255.
+            slot: peer.info.slot.get() as u8,
         };
         let factory = &self.state.window_protocols()?.request;
         let sent = protocols::send_immediate(factory, self.active, peer.endpoint, request.as_bytes(), data);

@@ -1,9 +1,13 @@
 //! What is refused, and what is told.
 
-use super::{NONE, data, one, window};
-use crate::machine::buffer;
-use crate::scene::{room, run, run_with};
-use mpi::{Assert, Class, Datatype, Error, LockType, Op, PROC_NULL, Settings, Target};
+use super::{NONE, data, one, read, window};
+use crate::machine::{Packet, buffer};
+use crate::scene::{room, run, run_in, run_with};
+use mpi::{Assert, Basic, Class, Datatype, Error, LockType, Op, PROC_NULL, Settings, Target};
+use pami::Endpoint;
+use pami::endpoint::{ClientId, ContextOffset};
+use pami::packet::{Envelope, Kind};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 #[test]
 fn accesses_outside_epochs_and_epochs_that_do_not_fit_are_refused() {
@@ -107,5 +111,61 @@ fn limits_of_the_settings_are_named_and_all_processes_are_told() {
     run_with(3, 1, Settings { window_ranks: 2, ..Settings::default() }, |mpi| {
         let error = Error::NoMem { what: "processes of windows", limit: 2 };
         assert_eq!(mpi.world().win_allocate(8, 1).err(), Some(error));
+    });
+}
+
+#[test]
+fn d9_r9_whoever_a_hostile_node_says_it_is_the_answers_of_a_windows_processes_have_their_places() {
+    const FORGED: u64 = 20;
+    let [forged, asked] = [const { AtomicBool::new(false) }; 2];
+    let settings = Settings { window_ranks: 2, ..Settings::default() };
+    run_in(3, 1, settings, move |mpi, machine| {
+        let world = mpi.world();
+        let group = mpi.group_incl(&world.group().unwrap(), &[0, 1]).unwrap();
+        let Some(pair) = world.create(&group).unwrap() else { return };
+        let (win, memory) = window::<u32>(&pair, 2);
+        if pair.rank() == 0 {
+            memory.write(0, &[7; 8]).unwrap();
+            let from = |task, context| Endpoint::from_parts(ClientId(0), task, ContextOffset(context));
+            let no_op = Op::PREDEFINED.iter().position(|op| matches!(op, Op::NoOp)).unwrap() as u8;
+            machine.lock().muted = Some(0);
+            for n in 0..FORGED {
+                // Of no process of the window, of another context than the window's, of a window that is not there.
+                let (origin, generation) =
+                    [(from(2, n as u8 % 8), 1), (from(1, 1 + n as u8 % 7), 1), (from(1, 0), 8)]
+                        [n as usize % 3];
+                // Rank, generation; where, how much, whose; what.
+                let words = [1, generation, 0, 0, 4, 4, 0, 4, 0].map(u32::to_le_bytes).concat();
+                let header = [&words[..], &[1, no_op, Basic::U32 as u8, 0]].concat();
+                let (kind, dispatch, target) = (Kind::EagerFirst, 16, from(0, 0));
+                let envelope = Envelope { kind, dispatch, origin, target, message: 0, offset: 0, total: 0 };
+                machine.forge(Packet::new(envelope, &header, &[]));
+            }
+            let look = || assert_eq!(world.iprobe(2, 0), Ok(None));
+            (0..100).for_each(|_| look());
+            forged.store(true, SeqCst);
+            while !asked.load(SeqCst) {
+                look();
+            }
+            (0..100).for_each(|_| look());
+            machine.lock().muted = None;
+            (0..100).for_each(|_| look());
+            world.send(&room(0), 1, 1).unwrap();
+        } else {
+            while !forged.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            win.lock(LockType::Shared, 0, NONE).unwrap();
+            let (values, there) = (room(2), Target::new(0, 0, 2, Datatype::of::<u32>()));
+            let mut request = win.rget_accumulate(None, &values, &there, Op::NoOp).unwrap();
+            asked.store(true, SeqCst);
+            // What is behind the answer.
+            world.recv(&room(0), 0, 1).unwrap();
+            assert!(mpi.test(&mut request).unwrap().is_some(), "it was not answered");
+            assert_eq!(read::<u32>(&values), [0x0707_0707; 2]);
+            win.unlock(0).unwrap();
+        }
+        win.free().unwrap();
+        assert_eq!(mpi.protocol_errors(), if pair.rank() == 0 { FORGED } else { 0 });
     });
 }
