@@ -46,6 +46,8 @@ impl Areas {
     }
 
     /// Has each be one of the caller's, so many bytes further on.
+    // Only parts of divided collectives share: the others' way is the straight one.
+    #[cold]
     #[inline(never)]
     pub(super) fn share(&mut self, callers: [&Place; 3], areas: &[(Area, usize); 3]) {
         let of = |(area, bytes): (Area, usize)| {
