@@ -22,9 +22,9 @@ static ROUTING: Mutex<Routing> = Mutex::new(Routing::new());
 /// Changes the routing and the controller together.
 fn reroute(change: impl FnOnce(&mut Routing) -> Option<Reroute>) {
     let mut routing = ROUTING.lock();
-    if let Some(Reroute(hart)) = change(&mut routing) {
-        board::route_adapters(hart);
-    }
+    let routed = change(&mut routing).map_or(Ok(()), |Reroute(hart)| board::route_adapters(hart));
+    drop(routing);
+    routed.unwrap_or_else(|unrouted| report::broken(Exit::Machine, unrouted));
 }
 
 /// Says how many harts each task has.

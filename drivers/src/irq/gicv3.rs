@@ -116,18 +116,27 @@ impl<I: Interface> Gicv3<I> {
         Self { shared: Mutex::new(shared), interface }
     }
 
-    /// The same with an interrupt translation service of `bytes` of registers at `its`.
+    /// The same with an interrupt translation service of `bytes` of registers at `its`. Unless that and the redistributors are
+    /// `coherent`, they do not see memory through the harts' caches.
     ///
     /// # Safety
     /// They lie there, mapped as device memory, and at this address for devices too; nobody else uses them. `redistributors`
     /// is what it was for [`new`](Self::new).
-    pub unsafe fn with_its(mut self, its: NonNull<u8>, bytes: usize, redistributors: NonNull<u8>) -> Self {
+    pub unsafe fn with_its(
+        mut self,
+        its: NonNull<u8>,
+        bytes: usize,
+        redistributors: NonNull<u8>,
+        coherent: bool,
+    ) -> Self {
         let shared = self.shared.get_mut();
         let [address, first] = [its, redistributors].map(|base| base.as_ptr().expose_provenance() as u64);
         let most = shared.frames * REDISTRIBUTOR_BYTES;
-        // SAFETY: the caller's promise. Of the redistributors it uses registers that nobody else does, all behind one lock.
+        // SAFETY: the caller's promise. The redistributors are `inner`'s too, which reads their types and waits for their
+        // controls: both use them behind the one lock of `shared`, by single accesses of registers, and neither keeps a
+        // reference to one meanwhile; what this writes, the memory of LPIs and that they are on, `inner` never does.
         let [its, frames] = unsafe { [Registers::new(its, bytes), Registers::new(redistributors, most)] };
-        shared.its = Some(Its::new(its, address, frames, first));
+        shared.its = Some(Its::new((its, address), (frames, first), coherent));
         self
     }
 }
@@ -228,6 +237,9 @@ impl<I: Interface> Controller for Gicv3<I> {
         if lines.len() < interrupts.len() {
             let its = shared.its.as_mut().ok_or(IrqError::NoInterrupt)?;
             its.route(&self.interface, interrupts.iter().copied().filter(is_message), to)?;
+            if lines.is_empty() {
+                return Ok(());
+            }
         }
         shared.route(&lines, to)
     }

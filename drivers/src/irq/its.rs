@@ -55,7 +55,7 @@ const OF_DEVICES: u64 = 1;
 const OF_COLLECTIONS: u64 = 4;
 
 /// The first LPI, bits of the numbers that there are, how many are given, and what each device calls its only message.
-pub(super) const FIRST: u32 = 8192;
+pub const FIRST: u32 = 8192;
 const NUMBER_BITS: u64 = 14;
 const MOST: usize = 8;
 const EVENT: u32 = 0;
@@ -72,6 +72,15 @@ const DEVICE_TABLE: usize = 256 / size_of::<u64>();
 const LPI_BYTES: usize = PART / 8;
 /// Parts that are no hart's.
 const SHARED_PARTS: usize = 3;
+// A device's two messages take at most 16 bytes each, and a hart's bit of each LPI fits into its part.
+const _: () = {
+    let numbers = 1 << NUMBER_BITS;
+    assert!(MOST <= size_of::<u64>(), "LPIs' bytes are one word");
+    assert!(DEVICE_TABLE * size_of::<u64>() >= 2 * 16 && DEVICE_TABLES + MOST * DEVICE_TABLE <= LPI_BYTES);
+    assert!((LPI_BYTES * size_of::<u64>()).is_multiple_of(4096));
+    assert!(LPI_BYTES * size_of::<u64>() + numbers - FIRST as usize <= PART * size_of::<u64>());
+    assert!(numbers / 8 <= PART * size_of::<u64>());
+};
 /// How often it is looked at until it counts as stuck.
 const LOOKS: usize = 1 << 20;
 /// Most harts.
@@ -108,11 +117,13 @@ pub(super) trait Block {
         self.write(offset + 4, (value >> 32) as u32);
     }
 
-    /// Says where memory is, and that it is seen through the harts' caches, as `caches_at` has place for. Returns whether it
-    /// is not.
-    fn tell(&self, offset: usize, memory: u64, caches_at: u32) -> bool {
-        self.write_long(offset, memory | SHARED | CACHES << caches_at);
-        let apart = self.read(offset) & SHARED as u32 == 0;
+    /// Says where memory is, and that it is seen through the harts' caches, if it may be, as `caches_at` has place for. Returns
+    /// whether it is not.
+    fn tell(&self, offset: usize, memory: u64, caches_at: u32, coherent: bool) -> bool {
+        if coherent {
+            self.write_long(offset, memory | SHARED | CACHES << caches_at);
+        }
+        let apart = !coherent || self.read(offset) & SHARED as u32 == 0;
         if apart {
             self.write_long(offset, memory | NO_CACHES << caches_at);
         }
@@ -144,14 +155,22 @@ pub(super) struct Its<B> {
     /// Where devices see the one, and the service the others.
     address: u64,
     redistributors_address: u64,
+    /// They may see memory through the harts' caches.
+    coherent: bool,
     state: State,
+}
+
+/// What commands take: the service's registers, and how its memory comes to be seen.
+struct By<'a, B, H> {
+    its: &'a B,
+    harts: &'a H,
 }
 
 enum State {
     /// So far no device sends messages.
     Off,
     Works(Box<Working>),
-    /// It was to start, and did not.
+    /// It was to start, and did not, or got stuck later: what it has been told since is lost.
     Refused(IrqError),
 }
 
@@ -168,10 +187,10 @@ struct Working {
     memory: &'static [AtomicU64],
     /// Some of the memory is not seen through the harts' caches.
     apart: bool,
-    /// The next command's place.
+    /// The next command's place, and how many before it are not carried out.
     next: usize,
-    /// Bytes of a device's table for its two messages, and how many devices there can be.
-    device_bytes: usize,
+    queued: usize,
+    /// How many devices there can be.
     devices: u64,
     /// By collection: the hart, and what the service calls it.
     harts: Vec<(u64, u64), HARTS>,
@@ -203,9 +222,13 @@ fn address(word: &AtomicU64) -> u64 {
 
 impl<B: Block> Its<B> {
     /// The service with these registers, which devices see at `address`, of harts with these redistributors, which lie at
-    /// `redistributors_address`.
-    pub(super) fn new(registers: B, address: u64, redistributors: B, redistributors_address: u64) -> Self {
-        Self { registers, redistributors, address, redistributors_address, state: State::Off }
+    /// `redistributors_address`. Unless they are `coherent`, none of them sees memory through the harts' caches.
+    pub(super) fn new(
+        (registers, address): (B, u64),
+        (redistributors, redistributors_address): (B, u64),
+        coherent: bool,
+    ) -> Self {
+        Self { registers, redistributors, address, redistributors_address, coherent, state: State::Off }
     }
 
     /// Gives the device that the service calls `device` an LPI of this `priority`, which is off.
@@ -226,7 +249,8 @@ impl<B: Block> Its<B> {
             State::Refused(error) => return Err(*error),
             State::Off => return Err(IrqError::NoInterrupt),
         };
-        let number = working.add(&self.registers, interface, device, priority)?;
+        let added = working.add(&By { its: &self.registers, harts: interface }, device, priority);
+        let number = self.settle(added)?;
         let address = self.address + TRANSLATER as u64;
         sender.aim(Some(Message { address, data: EVENT }));
         Ok(number)
@@ -244,11 +268,25 @@ impl<B: Block> Its<B> {
         numbers: impl Iterator<Item = u32>,
         to: Option<u64>,
     ) -> Result<(), IrqError> {
-        let State::Works(working) = &mut self.state else { return Err(IrqError::NoInterrupt) };
-        working.route(&self.registers, interface, numbers, to)
+        let working = match &mut self.state {
+            State::Works(working) => working,
+            State::Refused(error) => return Err(*error),
+            State::Off => return Err(IrqError::NoInterrupt),
+        };
+        let routed = working.route(&By { its: &self.registers, harts: interface }, numbers, to);
+        self.settle(routed)
     }
 
-    /// Has it run for these harts, with tables of memory.
+    /// One that got stuck is told nothing any more: nobody knows which commands it has carried out.
+    fn settle<T>(&mut self, done: Result<T, IrqError>) -> Result<T, IrqError> {
+        if matches!(done, Err(IrqError::Stuck)) {
+            self.state = State::Refused(IrqError::Stuck);
+        }
+        done
+    }
+
+    /// Has it run for these harts, with tables of memory. It is turned on, as are harts' LPIs, when it and they have been told of
+    /// all memory and find that as it is meant.
     fn start(&self, interface: &impl Harts, harts: &[Place]) -> Result<Working, IrqError> {
         let its = &self.registers;
         let kind = its.read_long(TYPE);
@@ -257,6 +295,11 @@ impl<B: Block> Its<B> {
         let types = || harts.iter().map(|hart| self.redistributors.read_long(of(hart, REDISTRIBUTOR_TYPE)));
         if kind & PHYSICAL == 0 || types().any(|kind| kind & PHYSICAL == 0) {
             return Err(IrqError::NoInterrupt);
+        }
+        // Where the memory of a hart's LPIs is cannot be changed once they are on.
+        let is_on = |hart: &Place| self.redistributors.read(of(hart, LPIS_ON)) & ENABLED != 0;
+        if harts.iter().any(is_on) {
+            return Err(IrqError::NotOurs);
         }
         its.write(CONTROL, its.read(CONTROL) & !ENABLED);
         wait(|| its.read(CONTROL) & QUIET != 0)?;
@@ -270,37 +313,40 @@ impl<B: Block> Its<B> {
         }
         let mut apart = apart || devices.1;
         // One page, less one.
-        apart |= its.tell(COMMANDS_AT, VALID | address(&memory[0]), ITS_CACHES_AT);
+        apart |= its.tell(COMMANDS_AT, VALID | address(&memory[0]), ITS_CACHES_AT, self.coherent);
         its.write_long(WRITTEN, 0);
-        its.write(CONTROL, its.read(CONTROL) | ENABLED);
         let mut named = Vec::new();
         let by_address = kind & BY_ADDRESS != 0;
         for ((hart, redistributor), pending) in
             harts.iter().zip(types()).zip(memory.chunks(PART).skip(SHARED_PARTS))
         {
-            apart |= self.start_hart(of(hart, 0), &memory[LPI_BYTES], &pending[0])?;
+            apart |= self.tell_hart(of(hart, 0), &memory[LPI_BYTES], &pending[0]);
             let frame = self.redistributors_address + of(hart, 0) as u64;
             let name = if by_address { frame } else { (redistributor >> 8 & 0xffff) << 16 };
             named.push((hart.hart, name)).map_err(|_| IrqError::NoHart)?;
         }
-        let mut working = Working {
-            memory,
-            apart,
-            next: 0,
-            device_bytes: 2 * (field(4, 4) as usize + 1),
-            devices: devices.0.min(2 << field(13, 5)),
-            harts: named,
-            lpis: Vec::new(),
-        };
         if apart {
             interface.write_back(memory);
         }
+        interface.barrier();
+        for hart in harts {
+            let control = self.redistributors.read(of(hart, LPIS_ON));
+            self.redistributors.write(of(hart, LPIS_ON), control | ENABLED);
+        }
+        if !harts.iter().all(is_on) {
+            return Err(IrqError::NotOurs);
+        }
+        its.write(CONTROL, its.read(CONTROL) | ENABLED);
+        let devices = devices.0.min(2 << field(13, 5));
+        let mut working =
+            Working { memory, apart, next: 0, queued: 0, devices, harts: named, lpis: Vec::new() };
+        let by = By { its, harts: interface };
         for hart in 0..working.harts.len() {
             let (_, name) = working.harts[hart];
-            working.command([0x09, 0, VALID | name | hart as u64, 0]);
-            working.synchronise(hart);
+            working.command(&by, [0x09, 0, VALID | name | hart as u64, 0])?;
+            working.synchronise(&by, hart)?;
         }
-        working.carry_out(its, interface)?;
+        working.carry_out(&by)?;
         Ok(working)
     }
 
@@ -315,25 +361,22 @@ impl<B: Block> Its<B> {
         // Pages of 64, 16 or 4 KiB: it may know one size alone.
         let apart = [2, 1, 0].into_iter().find_map(|page| {
             let pages = bytes >> (12 + 2 * page);
-            let apart = its.tell(at, VALID | address(first) | page << 8 | (pages - 1), ITS_CACHES_AT);
+            let apart =
+                its.tell(at, VALID | address(first) | page << 8 | (pages - 1), ITS_CACHES_AT, self.coherent);
             (its.read_long(at) >> 8 & 3 == page).then_some(apart)
         });
         Some((bytes / entry, apart?))
     }
 
-    /// Lets LPIs through to the hart whose redistributor's registers begin at `frame`. Returns whether its memory is seen without
-    /// the harts' caches.
-    fn start_hart(&self, frame: usize, bytes: &AtomicU64, pending: &AtomicU64) -> Result<bool, IrqError> {
-        let hart = &self.redistributors;
-        // Where its memory is cannot be changed any more.
-        if hart.read(frame + LPIS_ON) & ENABLED != 0 {
-            return Err(IrqError::NotOurs);
-        }
-        let bytes = address(bytes) | (NUMBER_BITS - 1);
-        let apart = hart.tell(frame + BYTES_AT, bytes, REDISTRIBUTOR_CACHES_AT)
-            | hart.tell(frame + PENDING_AT, address(pending) | ALL_ZERO, REDISTRIBUTOR_CACHES_AT);
-        hart.write(frame + LPIS_ON, hart.read(frame + LPIS_ON) | ENABLED);
-        Ok(apart)
+    /// Says where the memory for LPIs is to the hart whose redistributor's registers begin at `frame`. Returns whether that is seen
+    /// without the harts' caches.
+    fn tell_hart(&self, frame: usize, bytes: &AtomicU64, pending: &AtomicU64) -> bool {
+        let told =
+            [(BYTES_AT, address(bytes) | (NUMBER_BITS - 1)), (PENDING_AT, address(pending) | ALL_ZERO)];
+        let tell = |(at, memory)| {
+            self.redistributors.tell(frame + at, memory, REDISTRIBUTOR_CACHES_AT, self.coherent)
+        };
+        told.map(tell).contains(&true)
     }
 }
 
@@ -343,44 +386,64 @@ impl Working {
         index.filter(|&index| index < self.lpis.len()).ok_or(IrqError::NoInterrupt)
     }
 
-    /// Writes a command behind the others.
-    fn command(&mut self, words: [u64; COMMAND]) {
+    /// Writes a command behind the others, which are carried out first if there is no place for one more: a ring that is full
+    /// would look empty.
+    fn command(&mut self, by: &By<impl Block, impl Harts>, words: [u64; COMMAND]) -> Result<(), IrqError> {
+        if self.queued == COMMANDS - 1 {
+            self.carry_out(by)?;
+        }
         let place = &self.memory[self.next * COMMAND..][..COMMAND];
         for (place, word) in place.iter().zip(words) {
             place.store(word.to_le(), Ordering::Relaxed);
         }
+        self.bring(by, place);
         self.next = (self.next + 1) % COMMANDS;
+        self.queued += 1;
+        Ok(())
+    }
+
+    /// Brings these words to where they are read.
+    fn bring(&self, by: &By<impl Block, impl Harts>, words: &[AtomicU64]) {
+        if self.apart {
+            by.harts.write_back(words);
+        }
     }
 
     /// What was told so far has come to the collection's hart when this has been carried out.
-    fn synchronise(&mut self, collection: usize) {
+    fn synchronise(&mut self, by: &By<impl Block, impl Harts>, collection: usize) -> Result<(), IrqError> {
         let (_, name) = self.harts[collection];
-        self.command([0x05, 0, name, 0]);
+        self.command(by, [0x05, 0, name, 0])
     }
 
     /// The byte of an LPI is read anew.
-    fn invalidate(&mut self, device: u32) {
-        self.command([0x0c | u64::from(device) << 32, u64::from(EVENT), 0, 0]);
+    fn invalidate(&mut self, by: &By<impl Block, impl Harts>, device: u32) -> Result<(), IrqError> {
+        self.command(by, [0x0c | u64::from(device) << 32, u64::from(EVENT), 0, 0])
     }
 
     /// Has all commands be carried out.
-    fn carry_out(&self, its: &impl Block, interface: &impl Harts) -> Result<(), IrqError> {
-        if self.apart {
-            interface.write_back(&self.memory[..PART]);
+    fn carry_out(&mut self, by: &By<impl Block, impl Harts>) -> Result<(), IrqError> {
+        if self.queued == 0 {
+            return Ok(());
         }
-        interface.barrier();
+        let its = by.its;
+        by.harts.barrier();
         let written = (self.next * COMMAND * size_of::<u64>()) as u32;
         its.write(WRITTEN, written);
         wait(|| its.read(READ) == written || its.read(READ) & STALLED != 0)?;
-        if its.read(READ) == written { Ok(()) } else { Err(IrqError::Stuck) }
+        if its.read(READ) != written {
+            return Err(IrqError::Stuck);
+        }
+        self.queued = 0;
+        Ok(())
     }
 
     /// Sets an LPI's byte.
-    fn set_byte(&self, lpi: usize, byte: u8) {
+    fn set_byte(&self, by: &By<impl Block, impl Harts>, lpi: usize, byte: u8) {
         let word = &self.memory[LPI_BYTES];
         let mut bytes = word.load(Ordering::Relaxed).to_ne_bytes();
         bytes[lpi] = byte;
         word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        self.bring(by, core::slice::from_ref(word));
     }
 
     /// Its byte so far.
@@ -388,29 +451,22 @@ impl Working {
         self.memory[LPI_BYTES].load(Ordering::Relaxed).to_ne_bytes()[lpi]
     }
 
-    fn add(
-        &mut self,
-        its: &impl Block,
-        interface: &impl Harts,
-        device: u32,
-        priority: u8,
-    ) -> Result<u32, IrqError> {
+    fn add(&mut self, by: &By<impl Block, impl Harts>, device: u32, priority: u8) -> Result<u32, IrqError> {
         let lpi = self.lpis.len();
         let known = self.lpis.iter().any(|other| other.device == device);
-        let fits = self.device_bytes <= DEVICE_TABLE * size_of::<u64>();
-        if lpi == MOST || known || !fits || u64::from(device) >= self.devices {
+        if lpi == MOST || known || u64::from(device) >= self.devices {
             return Err(IrqError::NoInterrupt);
         }
-        self.set_byte(lpi, priority & !3 | GROUP_1);
+        self.set_byte(by, lpi, priority & !3 | GROUP_1);
         let number = FIRST + lpi as u32;
         let table = address(&self.memory[DEVICE_TABLES + lpi * DEVICE_TABLE]);
         let named = u64::from(device) << 32;
         // Its messages are numbered by one bit.
-        self.command([0x08 | named, 0, VALID | table, 0]);
-        self.command([0x0a | named, u64::from(number) << 32 | u64::from(EVENT), 0, 0]);
-        self.invalidate(device);
-        self.synchronise(0);
-        self.carry_out(its, interface)?;
+        self.command(by, [0x08 | named, 0, VALID | table, 0])?;
+        self.command(by, [0x0a | named, u64::from(number) << 32 | u64::from(EVENT), 0, 0])?;
+        self.invalidate(by, device)?;
+        self.synchronise(by, 0)?;
+        self.carry_out(by)?;
         // There is room, as was seen.
         let _ = self.lpis.push(Lpi { device, to: 0, on: false });
         Ok(number)
@@ -418,30 +474,42 @@ impl Working {
 
     fn route(
         &mut self,
-        its: &impl Block,
-        interface: &impl Harts,
+        by: &By<impl Block, impl Harts>,
         numbers: impl Iterator<Item = u32>,
         to: Option<u64>,
     ) -> Result<(), IrqError> {
         let find = |to| self.harts.iter().position(|&(hart, _)| hart == to).ok_or(IrqError::NoHart);
         let to = to.map(find).transpose()?;
+        // All are known before the first command.
+        let mut indices: Vec<usize, MOST> = Vec::new();
         for number in numbers {
             let index = self.index(number)?;
+            if !indices.contains(&index) {
+                indices.push(index).map_err(|_| IrqError::NoInterrupt)?;
+            }
+        }
+        for &index in &indices {
             let Lpi { device, to: before, on } = self.lpis[index];
-            if let Some(to) = to.filter(|&to| to != before) {
+            let after = to.unwrap_or(before);
+            if after != before {
                 // What is pending goes along.
-                self.command([0x01 | u64::from(device) << 32, u64::from(EVENT), to as u64, 0]);
-                self.lpis[index].to = to;
-                self.synchronise(before);
+                self.command(by, [0x01 | u64::from(device) << 32, u64::from(EVENT), after as u64, 0])?;
+                self.synchronise(by, before)?;
             }
             if on != to.is_some() {
-                self.lpis[index].on = !on;
-                self.set_byte(index, self.byte(index) ^ ON);
-                self.invalidate(device);
+                self.set_byte(by, index, self.byte(index) ^ ON);
+                self.invalidate(by, device)?;
             }
-            self.synchronise(self.lpis[index].to);
+            if after != before || on != to.is_some() {
+                self.synchronise(by, after)?;
+            }
         }
-        self.carry_out(its, interface)
+        self.carry_out(by)?;
+        for index in indices {
+            let lpi = &mut self.lpis[index];
+            (lpi.to, lpi.on) = (to.unwrap_or(lpi.to), to.is_some());
+        }
+        Ok(())
     }
 }
 

@@ -99,7 +99,7 @@ fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: &[Bank])
     }
     match machine.controller {
         Some(
-            Controller::GicV3 { distributor: a, redistributors: b, its: more }
+            Controller::GicV3 { distributor: a, redistributors: b, its: more, .. }
             | Controller::GicV2 { distributor: a, interface: b, frame: more },
         ) => {
             for region in [a, b].into_iter().chain(more) {

@@ -5,6 +5,7 @@
 use super::ADAPTERS;
 use crate::arch;
 use crate::devicetree::{Controller as Found, Interrupt, Machine};
+use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 #[cfg(target_os = "none")]
 use drivers::irq::Sender;
@@ -99,23 +100,34 @@ pub(crate) fn take_line(interrupt: Interrupt) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn route(interrupts: &[u32], place: &AtomicUsize, hart: Option<usize>) {
-    let Some((controller, here)) = here() else { return };
+/// The controller has not sent interrupts where they are to go: nobody is woken by them any more, and the node cannot go on.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Unrouted(IrqError);
+
+impl fmt::Display for Unrouted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the interrupt controller has broken down: {}", self.0.words())
+    }
+}
+
+fn route(interrupts: &[u32], place: &AtomicUsize, hart: Option<usize>) -> Result<(), Unrouted> {
+    let Some((controller, here)) = here() else { return Ok(()) };
     let from = place.swap(hart.unwrap_or(NOBODY), Ordering::Relaxed);
-    // `configure` has shown that they are there, and `start_hart` the harts.
-    let _ = controller.route(here, interrupts, name(from), hart.and_then(name));
+    controller.route(here, interrupts, name(from), hart.and_then(name)).map_err(Unrouted)
 }
 
 /// Routes the adapters' interrupts to `hart`, or to none.
-pub(crate) fn route_adapters(hart: Option<usize>) {
+pub(crate) fn route_adapters(hart: Option<usize>) -> Result<(), Unrouted> {
     let numbers = NUMBERS.each_ref().map(|number| number.load(Ordering::Relaxed));
     let known = numbers.iter().position(|&number| number == 0).unwrap_or(ADAPTERS);
-    route(&numbers[..known], &ADAPTERS_TO, hart);
+    route(&numbers[..known], &ADAPTERS_TO, hart)
 }
 
 /// Routes the console line's interrupt to `hart`.
 pub(crate) fn route_line(hart: usize) {
-    route(&[LINE.load(Ordering::Relaxed)], &LINE_TO, Some(hart));
+    // `configure` has shown that it is there, and `start_hart` the harts; only messages can get stuck, which it is not.
+    let _ = route(&[LINE.load(Ordering::Relaxed)], &LINE_TO, Some(hart));
 }
 
 /// This hart takes no interrupt, and any ends its sleep. Returns whether it took one.

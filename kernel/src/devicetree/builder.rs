@@ -54,6 +54,15 @@ fn hart_id(node: &FdtNode<'static>) -> Option<u64> {
     Some(id & AFFINITY)
 }
 
+/// What takes messages: what it is compatible with, what others call it, its registers, and whether it and what it is part of may see
+/// the harts' caches.
+struct Frame {
+    name: &'static str,
+    phandle: u32,
+    registers: Region,
+    coherent: bool,
+}
+
 pub(super) struct Builder {
     tree: Fdt<'static>,
     image: usize,
@@ -73,8 +82,8 @@ pub(super) struct Builder {
     /// The node of harts' files of interrupts, and what it says.
     imsic: Option<FdtNode<'static>>,
     files: Option<Files>,
-    /// What takes messages for a GIC: what each is compatible with, its phandle and its registers.
-    frames: Vec<(&'static str, u32, Region), MAX_FRAMES>,
+    /// What takes messages for a GIC.
+    frames: Vec<Frame, MAX_FRAMES>,
     /// Pairs of phandle and interrupt, one for each of a controller's parts for harts, where it has such.
     contexts: &'static [[u8; 8]],
     timer_interrupt: Option<u32>,
@@ -300,7 +309,8 @@ impl Builder {
                 let [distributor, redistributors, ..] = at.regions()?[..] else {
                     return Err(at.error("a GIC without distributor or redistributors"));
                 };
-                self.controller = Some(Controller::GicV3 { distributor, redistributors, its: None });
+                self.controller =
+                    Some(Controller::GicV3 { distributor, redistributors, its: None, coherent: true });
             }
             "arm,gic-400" | "arm,cortex-a15-gic" if self.controller.is_none() => {
                 let [distributor, interface, ..] = at.regions()?[..] else {
@@ -310,9 +320,12 @@ impl Builder {
             }
             FRAME | ITS => {
                 let name = if name == ITS { ITS } else { FRAME };
-                let frame = cell(&at.node, "phandle").map(|phandle| Ok((name, phandle, at.registers()?)));
-                // One that there is no room for takes no messages.
-                let _ = frame.transpose()?.map(|frame| self.frames.push(frame));
+                // The tree says so of what is not; what may be finds it out.
+                let coherent = at.is_coherent(true) && at.outer.is_none_or(|gic| gic.is_coherent(true));
+                // One that cannot be read, or that there is no room for, takes no messages: cards have pins.
+                if let Some((phandle, registers)) = cell(&at.node, "phandle").zip(at.registers().ok()) {
+                    let _ = self.frames.push(Frame { name, phandle, registers, coherent });
+                }
             }
             "riscv,plic0" | "sifive,plic-1.0.0" if self.controller.is_none() => {
                 self.controller = Some(Controller::Plic { registers: at.registers()? });
@@ -458,26 +471,29 @@ impl Builder {
     /// Looks whether messages of what is behind PCI are for the controller.
     fn find_messages(&mut self) {
         let Some(host) = &mut self.pci else { return };
-        let Some(to) = host.messages_to.map(|messages| messages.phandle) else { return };
-        let of = |wanted| self.frames.iter().find(|&&(name, phandle, _)| (name, phandle) == (wanted, to));
-        let registers = |wanted| of(wanted).map(|&(.., registers)| registers);
-        let is_taken = match &mut self.controller {
-            Some(Controller::Imsic { .. }) => {
-                self.imsic.and_then(|imsic| cell(&imsic, "phandle")) == Some(to)
-            }
-            Some(Controller::GicV2 { frame, .. }) => {
-                *frame = registers(FRAME);
-                frame.is_some()
-            }
-            Some(Controller::GicV3 { its, .. }) => {
-                *its = registers(ITS);
-                its.is_some()
-            }
-            _ => false,
+        let messages = &mut host.messages;
+        let of = |wanted| {
+            let named = |phandle: u32| {
+                self.frames.iter().find(|frame| (frame.name, frame.phandle) == (wanted, phandle))
+            };
+            messages.named().find_map(named)
         };
-        if !is_taken {
-            host.messages_to = None;
-        }
+        let taken = match &mut self.controller {
+            Some(Controller::Imsic { .. }) => self.imsic.and_then(|imsic| cell(&imsic, "phandle")),
+            Some(Controller::GicV2 { frame, .. }) => {
+                let found = of(FRAME);
+                *frame = found.map(|found| found.registers);
+                found.map(|found| found.phandle)
+            }
+            Some(Controller::GicV3 { its, coherent, .. }) => {
+                let found = of(ITS);
+                *its = found.map(|found| found.registers);
+                *coherent = found.is_none_or(|found| found.coherent);
+                found.map(|found| found.phandle)
+            }
+            _ => None,
+        };
+        messages.take(taken);
     }
 
     /// The harts by their places.

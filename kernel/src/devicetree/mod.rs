@@ -113,6 +113,8 @@ pub enum Controller {
         redistributors: Region,
         /// Those of the interrupt translation service that takes messages of devices behind PCI, if there is one.
         its: Option<Region>,
+        /// That and the redistributors may see memory through the harts' caches.
+        coherent: bool,
     },
     /// A GICv2.
     GicV2 {

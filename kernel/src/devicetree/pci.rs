@@ -27,19 +27,22 @@ pub struct PciHost {
     pub on_bus: u32,
     /// Where interrupts go.
     pub interrupts: InterruptMap,
-    /// Where messages of the devices of the first bus go, if that is the interrupt controller.
-    pub(super) messages_to: Option<MessagesTo>,
+    /// Where messages of devices go.
+    pub(super) messages: Messages,
 }
 
-/// Where messages of devices go.
+/// Where messages of devices go: all to one, by the numbers of their functions, or by a map of ranges of these (first, phandle, what
+/// the first is called there, how many).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MessagesTo {
-    /// Whose they are.
-    pub(super) phandle: u32,
-    /// What function 0 of device 0 is called there, and bits of a function's number that count.
-    pub(super) first: u32,
-    /// See `first`.
-    pub(super) mask: u32,
+pub(super) struct Messages {
+    map: Option<&'static [[u8; 4]]>,
+    /// Bits of a function's number that count in the map.
+    mask: u32,
+    parent: Option<u32>,
+    /// The bus whose devices are known.
+    bus: u32,
+    /// What takes those that are the interrupt controller's.
+    taken: Option<u32>,
 }
 
 /// Where interrupts of devices on the bus go.
@@ -70,33 +73,53 @@ impl PciHost {
             _ => [u32::MAX; 2],
         };
         let interrupts = InterruptMap { mask, entries: cells("interrupt-map"), parent };
-        let messages_to = messages_to(at);
-        Ok(Some(Self { configuration, window, on_bus, interrupts, messages_to }))
+        let messages = Messages {
+            map: value(&at.node, "msi-map").map(|map| map.as_chunks::<4>().0),
+            mask: cell(&at.node, "msi-map-mask").unwrap_or(u32::MAX),
+            parent: cell(&at.node, "msi-parent"),
+            // Configuration space begins with it.
+            bus: cell(&at.node, "bus-range").unwrap_or(0) & 0xff,
+            taken: None,
+        };
+        Ok(Some(Self { configuration, window, on_bus, interrupts, messages }))
     }
 
     /// What device `device` of the first bus is called where its messages go, if the interrupt controller takes them.
     pub fn sender(&self, device: u8) -> Option<u32> {
-        let MessagesTo { first, mask, .. } = self.messages_to?;
-        first.checked_add(u32::from(device) << 3 & mask)
+        let (phandle, called) = self.messages.of(device)?;
+        (Some(phandle) == self.messages.taken).then_some(called)
     }
 }
 
-/// Where messages of all devices of the first bus go: those of all, or by a map of ranges of functions (first, phandle, what the first
-/// is called there, how many).
-fn messages_to(at: &At<'_>) -> Option<MessagesTo> {
-    const FUNCTIONS: u32 = 1 << 8;
-    let map = value(&at.node, "msi-map").unwrap_or_default().as_chunks::<4>().0;
-    let mapped = map.chunks_exact(4).find_map(|range| match range {
-        &[from, phandle, first, count] => {
-            let [from, phandle, first, count] = [from, phandle, first, count].map(u32::from_be_bytes);
-            (from == 0 && count >= FUNCTIONS).then_some((phandle, first))
+impl Messages {
+    /// Ranges of the map.
+    fn ranges(&self) -> impl Iterator<Item = [u32; 4]> {
+        self.map.unwrap_or_default().as_chunks::<4>().0.iter().map(|range| range.map(u32::from_be_bytes))
+    }
+
+    /// What messages go to, in the order in which it is named.
+    pub(super) fn named(&self) -> impl Iterator<Item = u32> {
+        let parent = self.parent.filter(|_| self.map.is_none());
+        self.ranges().map(|[_, phandle, ..]| phandle).chain(parent)
+    }
+
+    /// The interrupt controller takes what goes to this one, if to any.
+    pub(super) fn take(&mut self, phandle: Option<u32>) {
+        self.taken = phandle;
+    }
+
+    /// Where those of a device of the first bus go, and what it is called there. A map that leaves it out says that it sends none.
+    fn of(&self, device: u8) -> Option<(u32, u32)> {
+        let function = self.bus << 8 | u32::from(device) << 3;
+        if self.map.is_none() {
+            return Some((self.parent?, function));
         }
-        _ => None,
-    });
-    let mask = cell(&at.node, "msi-map-mask").unwrap_or(u32::MAX);
-    let mapped = mapped.map(|(phandle, first)| MessagesTo { phandle, first, mask });
-    let all = || Some(MessagesTo { phandle: cell(&at.node, "msi-parent")?, first: 0, mask: u32::MAX });
-    mapped.or_else(all)
+        let masked = function & self.mask;
+        self.ranges().find_map(|[from, phandle, to, count]| {
+            let index = masked.checked_sub(from).filter(|&index| index < count)?;
+            Some((phandle, to.checked_add(index)?))
+        })
+    }
 }
 
 /// The first memory of 32 bits that is behind the bridge: where harts see it, and what devices call it.

@@ -103,10 +103,12 @@ fn b5_messages_of_what_is_behind_pci_are_known_to_be_the_controllers() {
         other => panic!("{other:?}"),
     };
     assert_eq!(frame(GICV2), Some(region(0x0802_0000, 0x1000)));
-    // To somebody else; of some devices only; not from the first on.
-    for map in [[0, 0x8003, 0, 0x10000], [0, 0x8004, 0, 0x40], [8, 0x8004, 0, 0x10000]] {
+    // To somebody else; of devices before this one only; of those behind it.
+    for map in [[0, 0x8003, 0, 0x10000], [0, 0x8004, 0, 0x10], [0x11, 0x8004, 0, 0x10000]] {
         let tree = patched(GICV2, &cells([0, 0x8004, 0, 0x10000]), &cells(map));
-        assert!(!messages(tree) && frame(tree).is_none(), "{map:x?}");
+        assert!(!messages(tree), "{map:x?}");
+        // What a map leaves out is nobody's, whoever takes the rest.
+        assert!(!messages(with_property(tree, "pcie@10000000", "msi-parent", &cells([0x8004]))), "{map:x?}");
     }
     let none = patched(GICV2, b"arm,gic-v2m-frame", b"arm,gic-v9m-frame");
     assert!(!messages(none) && frame(none).is_none());
@@ -132,6 +134,39 @@ fn b5_a_gicv3s_service_of_messages_calls_devices_as_the_map_says() {
     assert_eq!(its(told([0, phandle + 1, 0, 0x1_0000])), (None, None));
     let masked = with_property(VIRT, "pcie@10000000", "msi-map-mask", &cells([0]));
     assert_eq!(its(masked), (at, Some(0)));
+    // The number of the bus counts: configuration space begins at the first.
+    let buses = |tree| with_property(tree, "pcie@10000000", "bus-range", &cells([4, 0x7f]));
+    assert_eq!(its(buses(VIRT)), (at, Some(0x410)));
+    assert_eq!(its(buses(told([0x400, phandle, 0x1_0000, 0x100]))), (at, Some(0x1_0010)));
+    assert_eq!(its(buses(told([0, phandle, 0, 0x400]))), (at, None));
+    let masked = with_property(buses(VIRT), "pcie@10000000", "msi-map-mask", &cells([0xff]));
+    assert_eq!(its(masked), (at, Some(0x10)));
+    let parent = patched(buses(VIRT), b"msi-map\0", b"msi-was\0");
+    let parent = with_property(parent, "pcie@10000000", "msi-parent", &cells([phandle]));
+    assert_eq!(its(parent), (at, Some(0x410)));
+    // Several ranges, of which the device's is the second, and one that is not whole.
+    let ranges = |cells: &[u32]| {
+        let bytes: std::vec::Vec<u8> = cells.iter().flat_map(|cell| cell.to_be_bytes()).collect();
+        with_property(VIRT, "pcie@10000000", "msi-map", &bytes)
+    };
+    assert_eq!(its(ranges(&[0, phandle, 0x50, 0x10, 0x10, phandle, 0x900, 8])), (at, Some(0x900)));
+    assert_eq!(its(ranges(&[0, phandle + 1, 0, 0x10, 0x10, phandle, 0x900, 8])), (at, Some(0x900)));
+    assert_eq!(its(ranges(&[0, phandle, 0, 0x10, 0x10, phandle + 1, 0x900, 8])), (at, None));
+    assert_eq!(its(ranges(&[0, phandle, 0])), (None, None));
+    // A service that cannot be read takes no messages, and refuses no machine.
+    let unreadable = with_property(VIRT, "its@8080000", "reg", &[]);
+    assert_eq!(its(unreadable), (None, None));
+    assert_eq!(read(unreadable, 0x4020_0000, 0).problem, None);
+    // It sees memory through harts' caches unless its node, or one around it, says otherwise.
+    let coherent = |tree| match read(tree, 0x4020_0000, 0).controller {
+        Some(Controller::GicV3 { coherent, .. }) => coherent,
+        other => panic!("{other:?}"),
+    };
+    assert!(coherent(VIRT));
+    let apart = |node| with_property(VIRT, node, "dma-noncoherent", &[]);
+    assert!(!coherent(apart("its@8080000")));
+    let redistributors = with_property(apart("intc@8000000"), "its@8080000", "dma-coherent", &[]);
+    assert!(!coherent(redistributors), "they are not");
     // A frame is no service.
     assert_eq!(its(patched(VIRT, b"arm,gic-v3-its\0", b"arm,gic-v3-itt\0")), (None, None));
 }

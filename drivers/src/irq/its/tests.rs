@@ -24,6 +24,10 @@ struct Make {
     shares: bool,
     /// It carries nothing out: with an error, or without.
     stuck: Option<bool>,
+    /// Harts' LPIs can be turned on.
+    turns_on: bool,
+    /// The tree does not say that it sees no caches.
+    coherent: bool,
 }
 
 /// LPIs of harts, 16 bits of devices, 8 bytes for a message: as QEMU's, whose third table is not used.
@@ -33,6 +37,8 @@ const PLAIN: Make = Make {
     page: None,
     shares: true,
     stuck: None,
+    turns_on: true,
+    coherent: true,
 };
 
 #[derive(Default)]
@@ -52,6 +58,36 @@ struct Model {
     bytes: BTreeMap<u64, u8>,
     synchronised: List<u64>,
     kinds: List<u64>,
+    /// See [`Make`].
+    stuck: Option<bool>,
+    /// How often registers were read.
+    looks: usize,
+    /// Addresses that were brought to memory since the last commands, and by parts of 64 KiB those that ever were.
+    brought: List<core::ops::Range<u64>>,
+    parts: BTreeSet<u64>,
+    /// How many words that were.
+    words: usize,
+    /// Memory and devices are in order.
+    ordered: bool,
+}
+
+impl Model {
+    /// What it was told of memory, it finds there: all that is zero at first is, before it may read that.
+    fn expect_memory(&self, apart: bool) {
+        assert!(self.ordered, "it is turned on before it is certain to see what it was told");
+        let long = |registers: &BTreeMap<usize, u32>, at| {
+            let word = |at| u64::from(registers.get(&at).copied().unwrap_or(0));
+            (word(at) | word(at + 4) << 32) & 0xffff_ffff_0000
+        };
+        let of_hart = |&at: &usize| [BYTES_AT, PENDING_AT].contains(&(at % REDISTRIBUTOR_BYTES));
+        let harts = self.hart_registers.keys().filter(|at| of_hart(at));
+        let told = harts.map(|&at| long(&self.hart_registers, at));
+        let mut told: List<_> = told.chain([long(&self.registers, COMMANDS_AT)]).collect();
+        told.extend((TABLES_AT..TABLES_AT + 24).step_by(8).map(|at| long(&self.registers, at)));
+        assert!(told.iter().filter(|&&memory| memory != 0).count() >= 4, "it is told of no memory");
+        let is_there = |memory: &u64| *memory == 0 || self.parts.contains(memory);
+        assert!(!apart || told.iter().all(is_there), "not all is in memory");
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -75,13 +111,15 @@ impl Fake {
         for frame in 0..64 {
             // Numbered from the other end.
             let kind = PHYSICAL as u32 | (100 - frame) << 8;
+            model.stuck = make.stuck;
             model.hart_registers.insert(frame as usize * REDISTRIBUTOR_BYTES + REDISTRIBUTOR_TYPE, kind);
         }
         Self { make, model: Box::leak(Box::new(Mutex::new(model))), is_hart: false }
     }
 
     fn its(self) -> Its<Self> {
-        Its::new(self, ADDRESS, Self { is_hart: true, ..self }, REDISTRIBUTORS)
+        let redistributors = Self { is_hart: true, ..self };
+        Its::new((self, ADDRESS), (redistributors, REDISTRIBUTORS), self.make.coherent)
     }
 
     fn long(&self, at: usize) -> u64 {
@@ -103,8 +141,21 @@ impl Fake {
     fn command(&self, at: u64) -> [u64; 4] {
         let queue = self.long(COMMANDS_AT) & 0xf_ffff_ffff_0000;
         let first = core::ptr::with_exposed_provenance::<AtomicU64>((queue + at) as usize);
+        self.expect_brought(queue + at..queue + at + 32);
         // SAFETY: the driver gave this memory, which is never freed, and accesses it by atomics alone.
         [0, 1, 2, 3].map(|word| unsafe { (*first.add(word)).load(Ordering::Relaxed) })
+    }
+
+    /// It sees memory without the harts' caches: where it says that it would, the tree may know better.
+    fn is_apart(&self) -> bool {
+        !self.make.shares || !self.make.coherent
+    }
+
+    /// What these addresses have is in memory, if that is where it is read.
+    fn expect_brought(&self, wanted: core::ops::Range<u64>) {
+        let brought = &self.model.lock().brought;
+        let is_in = |it: &core::ops::Range<u64>| it.start <= wanted.start && wanted.end <= it.end;
+        assert!(!self.is_apart() || brought.iter().any(is_in), "not in memory: {wanted:x?}");
     }
 
     /// The byte of an LPI, as the first hart's memory has it.
@@ -112,6 +163,8 @@ impl Fake {
         let model = self.model.lock();
         let word = |at| u64::from(model.hart_registers[&at]);
         let first = (word(BYTES_AT) | word(BYTES_AT + 4) << 32) & 0xf_ffff_ffff_f000;
+        drop(model);
+        self.expect_brought(first..first + 8);
         let byte = core::ptr::with_exposed_provenance::<AtomicU64>(first as usize);
         // SAFETY: as above; LPIs are few, so that all bytes lie in one word.
         unsafe { (*byte).load(Ordering::Relaxed) }.to_ne_bytes()[lpi as usize - FIRST as usize]
@@ -182,7 +235,8 @@ impl Fake {
 
 impl Block for Fake {
     fn read(&self, offset: usize) -> u32 {
-        let model = self.model.lock();
+        let mut model = self.model.lock();
+        model.looks += 1;
         let registers = if self.is_hart { &model.hart_registers } else { &model.registers };
         registers.get(&offset).copied().unwrap_or(0)
     }
@@ -192,8 +246,19 @@ impl Block for Fake {
         let shares = |value: u32| if self.make.shares { value } else { value & !(SHARED as u32) };
         if self.is_hart {
             let is_memory = offset % REDISTRIBUTOR_BYTES >= BYTES_AT && offset.is_multiple_of(8);
+            if offset % REDISTRIBUTOR_BYTES == LPIS_ON && value & ENABLED != 0 {
+                model.expect_memory(self.is_apart());
+                model.hart_registers.insert(offset, if self.make.turns_on { value } else { 0 });
+                return;
+            }
+            model.ordered = false;
             model.hart_registers.insert(offset, if is_memory { shares(value) } else { value });
             return;
+        }
+        match offset {
+            CONTROL if value & ENABLED != 0 => model.expect_memory(self.is_apart()),
+            COMMANDS_AT | TABLES_AT.. => model.ordered = false,
+            _ => {}
         }
         let told = match offset {
             CONTROL => value | QUIET,
@@ -213,7 +278,8 @@ impl Block for Fake {
         if offset != WRITTEN || model.registers[&CONTROL] & ENABLED == 0 {
             return;
         }
-        if let Some(with_error) = self.make.stuck {
+        assert!(model.ordered, "it may not see the commands yet");
+        if let Some(with_error) = model.stuck {
             let read = model.carried as u32 | u32::from(with_error);
             model.registers.insert(READ, read);
             return;
@@ -225,21 +291,23 @@ impl Block for Fake {
             at = (at + 32) % 4096;
         }
         let mut model = self.model.lock();
+        model.brought.clear();
         model.carried = at;
         model.registers.insert(READ, at as u32);
     }
 }
 
-/// How often memory and devices were put in order, and how many words were brought to memory.
-#[derive(Default)]
-struct Counted(Mutex<(usize, usize)>);
-
-impl Harts for Counted {
+impl Harts for Fake {
     fn barrier(&self) {
-        self.0.lock().0 += 1;
+        self.model.lock().ordered = true;
     }
     fn write_back(&self, words: &[AtomicU64]) {
-        self.0.lock().1 += words.len();
+        let mut model = self.model.lock();
+        model.ordered = false;
+        model.words += words.len();
+        model.brought.push(address(&words[0])..address(&words[words.len() - 1]) + 8);
+        let parts = words.chunks_exact(PART).map(|part| address(&part[0]));
+        model.parts.extend(parts);
     }
 }
 
@@ -258,10 +326,19 @@ const PLACES: [Place; 3] =
     [Place { hart: 0x100, frame: 2 }, Place { hart: 0, frame: 0 }, Place { hart: 1, frame: 1 }];
 
 fn add(its: &mut Its<Fake>, device: u32) -> (Result<u32, IrqError>, Option<Message>) {
-    let card = Card::default();
-    let number = its.add(&Counted::default(), &PLACES, device, PRIORITY, &card);
+    add_with(its, &PLACES, device)
+}
+
+fn add_with(its: &mut Its<Fake>, places: &[Place], device: u32) -> (Result<u32, IrqError>, Option<Message>) {
+    let (card, harts) = (Card::default(), its.registers);
+    let number = its.add(&harts, places, device, PRIORITY, &card);
     let told = card.0.lock().take();
     (number, told)
+}
+
+/// So many harts.
+fn places(count: usize) -> List<Place> {
+    (0..count).map(|frame| Place { hart: frame as u64, frame }).collect()
 }
 
 #[test]
@@ -297,12 +374,11 @@ fn b5_a_service_gives_each_device_an_lpi_and_each_hart_a_collection() {
 fn b5_a_message_comes_to_the_hart_that_its_lpi_is_routed_to_and_to_no_other() {
     let fake = Fake::new(Make { kind: PLAIN.kind | BY_ADDRESS, ..PLAIN });
     let mut its = fake.its();
-    let harts = Counted::default();
     let [first, second] = [8, 16].map(|device| add(&mut its, device).0.unwrap());
     let name = |hart| REDISTRIBUTORS + (PLACES.iter().find(|it| it.hart == hart).unwrap().frame << 17) as u64;
     let come = || [0x100, 0, 1].map(|hart| fake.take(name(hart)));
     let nothing: [List<u64>; 3] = Default::default();
-    let mut route = |numbers: &[u32], to| its.route(&harts, numbers.iter().copied(), to);
+    let mut route = |numbers: &[u32], to| its.route(&fake, numbers.iter().copied(), to);
     // Nowhere so far: it waits.
     fake.send(8);
     assert_eq!(come(), nothing);
@@ -321,7 +397,7 @@ fn b5_a_message_comes_to_the_hart_that_its_lpi_is_routed_to_and_to_no_other() {
     assert_eq!(come(), [&[8193][..], &[], &[]]);
     let told = fake.model.lock().kinds.len();
     route(&[second], Some(0x100)).unwrap();
-    assert_eq!(fake.model.lock().kinds[told..], [0x05], "nothing has changed");
+    assert_eq!(fake.model.lock().kinds.len(), told, "nothing has changed");
     assert_eq!(route(&[first], Some(7)), Err(IrqError::NoHart));
     assert_eq!(route(&[second + 1], Some(0)), Err(IrqError::NoInterrupt));
     // As many as there are commands, and more: they go round.
@@ -330,22 +406,70 @@ fn b5_a_message_comes_to_the_hart_that_its_lpi_is_routed_to_and_to_no_other() {
         fake.send(8);
         assert_eq!(fake.take(name(round % 2)), [8192]);
     }
-    assert!(harts.0.lock().0 >= 100, "commands are seen before it is told of them");
-    assert_eq!(harts.0.lock().1, 0, "it sees the harts' caches");
+    // One that is told of twice is one.
+    route(&[first, first], None).unwrap();
+    fake.send(8);
+    assert_eq!(come(), nothing);
+    assert_eq!(fake.model.lock().words, 0, "it sees the harts' caches");
 }
 
 #[test]
 fn b4_a_service_that_does_not_see_the_harts_caches_has_all_that_it_reads_in_memory() {
-    let fake = Fake::new(Make { shares: false, ..PLAIN });
-    let (harts, card) = (Counted::default(), Card::default());
+    for make in [Make { shares: false, ..PLAIN }, Make { coherent: false, ..PLAIN }] {
+        let fake = Fake::new(make);
+        let mut its = fake.its();
+        let number = add(&mut its, 8).0.unwrap();
+        let written = fake.model.lock().words;
+        assert!(written >= 6 * PART, "{written} words");
+        its.route(&fake, [number].into_iter(), Some(0)).unwrap();
+        // Four commands and the LPI's word.
+        assert_eq!(fake.model.lock().words, written + 4 * COMMAND + 1);
+        assert_eq!(fake.long(COMMANDS_AT) >> 59 & 7, NO_CACHES);
+        let model = fake.model.lock();
+        assert_eq!(model.registers[&COMMANDS_AT] & SHARED as u32, 0);
+        assert_eq!(model.hart_registers[&PENDING_AT] & 0xfff, (NO_CACHES as u32) << 7);
+    }
+}
+
+#[test]
+fn b5_all_harts_of_a_node_that_has_most_have_a_collection() {
+    let fake = Fake::new(PLAIN);
+    let (mut its, places) = (fake.its(), places(HARTS));
+    let number = add_with(&mut its, &places, 8).0.unwrap();
+    assert_eq!(fake.model.lock().collections.len(), HARTS);
+    let last = HARTS as u64 - 1;
+    its.route(&fake, [number].into_iter(), Some(last)).unwrap();
+    fake.send(8);
+    assert_eq!(fake.take((100 - last) << 16), [u64::from(number)]);
+}
+
+#[test]
+fn r5_a_service_that_gets_stuck_while_it_works_is_not_waited_for_again() {
+    for with_error in [true, false] {
+        let fake = Fake::new(PLAIN);
+        let mut its = fake.its();
+        let number = add(&mut its, 8).0.unwrap();
+        its.route(&fake, [number].into_iter(), Some(0)).unwrap();
+        fake.model.lock().stuck = Some(with_error);
+        let mut route = |to| its.route(&fake, [number].into_iter(), to);
+        assert_eq!(route(Some(1)), Err(IrqError::Stuck));
+        let looks = fake.model.lock().looks;
+        // It would carry out the next: what is lost stays lost.
+        fake.model.lock().stuck = None;
+        assert_eq!(route(Some(1)), Err(IrqError::Stuck));
+        assert_eq!(route(None), Err(IrqError::Stuck));
+        assert_eq!(add(&mut its, 16), (Err(IrqError::Stuck), None));
+        assert_eq!(fake.model.lock().looks, looks, "it was asked again");
+    }
+    // One that gets stuck at a device gives its LPI to no other.
+    let fake = Fake::new(PLAIN);
     let mut its = fake.its();
-    let number = its.add(&harts, &PLACES, 8, PRIORITY, &card).unwrap();
-    let written = harts.0.lock().1;
-    assert!(written >= 6 * PART, "{written} words");
-    its.route(&harts, [number].into_iter(), Some(0)).unwrap();
-    assert_eq!(harts.0.lock().1, written + PART);
-    assert_eq!(fake.long(COMMANDS_AT) >> 59 & 7, NO_CACHES);
-    assert_eq!(fake.model.lock().hart_registers[&PENDING_AT] >> 7 & 7, NO_CACHES as u32);
+    let number = add(&mut its, 8).0.unwrap();
+    fake.model.lock().stuck = Some(true);
+    assert_eq!(add(&mut its, 16), (Err(IrqError::Stuck), None));
+    fake.model.lock().stuck = None;
+    assert_eq!(add(&mut its, 24), (Err(IrqError::Stuck), None));
+    assert_eq!(its.route(&fake, [number].into_iter(), Some(0)), Err(IrqError::Stuck));
 }
 
 #[test]
@@ -387,7 +511,12 @@ fn r5_a_service_that_cannot_do_it_is_refused_and_the_device_keeps_its_pin() {
         let mut its = fake.its();
         assert_eq!(add(&mut its, 8), (Err(error), None));
         assert_eq!(add(&mut its, 9), (Err(error), None), "it is not tried again");
+        assert_eq!(fake.long(COMMANDS_AT), 0, "it was told before all harts were looked at");
     }
+    // One whose harts keep their LPIs off.
+    let fake = Fake::new(Make { turns_on: false, ..PLAIN });
+    assert_eq!(add(&mut fake.its(), 8), (Err(IrqError::NotOurs), None));
+    assert_eq!(fake.long(CONTROL) as u32 & ENABLED, 0);
 }
 
 proptest! {
@@ -398,21 +527,23 @@ proptest! {
         tables in prop::array::uniform3((0u64..8, 0u64..32)),
         page in prop::option::of(0u64..4),
         shares in any::<bool>(),
+        coherent in any::<bool>(),
+        harts in prop_oneof![4 => 2usize..4, 1 => 2..=HARTS],
         devices in prop::collection::vec(prop_oneof![0u32..0x300, any::<u32>()], 1..12),
     ) {
-        let fake = Fake::new(Make { kind, tables, page, shares, stuck: None });
-        let mut its = fake.its();
+        let fake = Fake::new(Make { kind, tables, page, shares, stuck: None, turns_on: true, coherent });
+        let (mut its, places) = (fake.its(), places(harts));
         let mut given = 0;
         for device in devices {
-            let (number, told) = add(&mut its, device);
+            let (number, told) = add_with(&mut its, &places, device);
             prop_assert_eq!(number.is_ok(), told.is_some());
             if let Ok(number) = number {
                 prop_assert_eq!(number, FIRST + given);
                 given += 1;
-                its.route(&Counted::default(), [number].into_iter(), Some(1)).unwrap();
+                its.route(&fake, [number].into_iter(), Some(harts as u64 - 1)).unwrap();
                 fake.send(device.into());
                 // As that hart's collection is named.
-                let hart = fake.model.lock().collections[&2];
+                let hart = fake.model.lock().collections[&(harts as u64 - 1)];
                 prop_assert_eq!(fake.take(hart), [u64::from(number)]);
             }
         }

@@ -10,22 +10,21 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU64;
 use drivers::irq::gicv2m::MessageFrame;
 use drivers::irq::gicv3::Interface;
-use drivers::irq::its::{Harts, REDISTRIBUTOR_BYTES};
+use drivers::irq::its::{FIRST as FIRST_MESSAGE, Harts, REDISTRIBUTOR_BYTES};
 use drivers::irq::{CALL, Controller, gicv2, gicv3};
 
 /// Bytes that a GICv2 has at least: its distributor, a hart's interface.
 const GICV2_BYTES: [usize; 2] = [0x1000, 0x100];
-/// Where the harts' own interrupts, the shared ones, and those by messages begin.
+/// Where the harts' own interrupts and the shared ones begin.
 const FIRST_PRIVATE: u32 = 16;
 const FIRST_SHARED: u32 = 32;
-const FIRST_MESSAGE: u32 = 8192;
 
 /// The controller that the tree names, taken over. To be asked once.
 pub(crate) fn controller(found: Found) -> Result<&'static dyn Controller, &'static str> {
     let registers = |region: Region| NonNull::new(ptr::with_exposed_provenance_mut::<u8>(region.start));
     let none = "its registers are at 0";
     match found {
-        Found::GicV3 { distributor, redistributors, its } => {
+        Found::GicV3 { distributor, redistributors, its, coherent } => {
             // Without the frames of a GICv4.
             let frames = redistributors.bytes / REDISTRIBUTOR_BYTES;
             let (distributor, first) = registers(distributor).zip(registers(redistributors)).ok_or(none)?;
@@ -34,7 +33,7 @@ pub(crate) fn controller(found: Found) -> Result<&'static dyn Controller, &'stat
             let its = its.and_then(|its| registers(its).map(|base| (base, its.bytes)));
             Ok(Box::leak(Box::new(match its {
                 // SAFETY: as above.
-                Some((its, bytes)) => unsafe { gic.with_its(its, bytes, first) },
+                Some((its, bytes)) => unsafe { gic.with_its(its, bytes, first, coherent) },
                 None => gic,
             })))
         }
