@@ -9,7 +9,8 @@
 //! packet to what is parked, and [`LISTS`] contexts can be without room at once; what is for one more stays in the FIFO.
 //!
 //! One-sided operations have lists of their own, one for each node, as no context of that needs to be advanced for them. They
-//! overtake messages, as no message is promised to be there before an operation; messages wait for those before them.
+//! overtake messages, as no message is promised to be there before an operation, nor the data that a put with signal takes along;
+//! messages wait for those before them.
 //!
 //! No circle of waits can form: a list waits for its own context, a port for the engine to take what is in the FIFO, and
 //! the engine waits for no list. A node that is gone takes everything, to refuse it.

@@ -238,12 +238,15 @@ impl<P: Port> Active<P> {
     }
 
     /// As [`put`](Self::put), and tells the target: once all data is in the region a handler of the target endpoint is called,
-    /// with the signal's header and no data, as for a message. It comes behind the messages to that endpoint before it, but for
-    /// those that their target may want later. A put that is refused is not signalled. `remote_done` is called when the handler
-    /// was.
+    /// with the signal's header and no data, as for a message, behind the messages to that endpoint before it. A put that is
+    /// refused is not signalled. `remote_done` is called when the handler was.
+    ///
+    /// The data may wait with the signal, as a message does: one-sided operations after it that meet its data in the region are to
+    /// be begun once `remote_done` was called.
     ///
     /// # Errors
-    /// As [`put`](Self::put); [`SendError::DispatchId`] if the signal's is not below [`DISPATCH_IDS`].
+    /// As [`put`](Self::put); [`SendError::Again`] also while a message to that endpoint may yet be refused by it, and come
+    /// again; [`SendError::DispatchId`] if the signal's is not below [`DISPATCH_IDS`].
     #[inline(never)]
     pub fn put_signal(&mut self, mut put: Put<P>, signal: Signal) -> Result<(), (SendError, Payload)> {
         self.put_and_signal(&mut put, signal).map_err(|error| (error, put.payload))
@@ -253,6 +256,10 @@ impl<P: Port> Active<P> {
     fn put_and_signal(&mut self, put: &mut Put<P>, signal: Signal) -> Result<(), SendError> {
         if usize::from(signal.dispatch) >= DISPATCH_IDS {
             return Err(SendError::DispatchId);
+        }
+        // Its answer would say that those are in.
+        if self.operations.asks(put.target) {
+            return Err(SendError::Again);
         }
         let path = self.path_to(put.target)?;
         let awaits = Awaits::context(put.remote_done.is_some());

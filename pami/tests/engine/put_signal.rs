@@ -5,7 +5,8 @@ use crate::shapes::{gathered, layouts, reach, scattered};
 use crate::stage::{Port, Random, Stage, bytes, ends, handler, leak, put};
 use pami::packet::{DISPATCH_IDS, Kind};
 use pami::{
-    Layout, OperationError, Payload, Put, Receive, Region, RegionFault, Rights, SendError, Shared, Signal,
+    Layout, OperationError, Payload, Pools, Put, Receive, Region, RegionFault, Rights, Send, SendError,
+    Shared, Signal,
 };
 use proptest::prelude::*;
 use std::sync::Mutex;
@@ -17,6 +18,11 @@ type Signals = &'static Mutex<Vec<(u64, Vec<u8>)>>;
 
 /// Context 0 is the origin, context 1 the target, which has a region of so many bytes.
 fn scene(local: bool, len: usize) -> (Stage, Region, Signals) {
+    scene_of(local, len, Pools::LARGE.unexpected)
+}
+
+/// The same; the target keeps so many messages at most.
+fn scene_of(local: bool, len: usize, unexpected: usize) -> (Stage, Region, Signals) {
     let seen: Signals = leak(Mutex::default());
     let memory: &'static Mutex<Option<Shared>> = leak(Mutex::default());
     let signals = handler(move |message| {
@@ -25,7 +31,9 @@ fn scene(local: bool, len: usize) -> (Stage, Region, Signals) {
         seen.lock().unwrap().push((u64::from_le_bytes(message.header.try_into().unwrap()), memory));
         Receive::Done
     });
-    let mut stage = Stage::pair(local, |client| client.dispatch(SIGNALS, signals));
+    let mut stage = Stage::pair(local, |client| {
+        client.pools(Pools { unexpected, ..Pools::LARGE }).dispatch(SIGNALS, signals)
+    });
     let region = stage.region(1, &vec![0; len], Rights::all());
     *memory.lock().unwrap() = Some(region.memory().clone());
     (stage, region, seen)
@@ -121,8 +129,10 @@ fn d5_signals_come_in_order_and_fences_end_behind_them() {
         stage.world.lock().moody = seed + 1;
         stage.random = Random::new(seed);
         let (fences, done) = ends();
+        let mut sent = Vec::new();
         for number in 0..20 {
             let len = stage.random.below(2 * MTU);
+            sent.push(len);
             let at = number * 2 * MTU;
             let data: &'static [u8] = pattern(len, number).leak();
             let mut outcome = Err(SendError::Again);
@@ -145,10 +155,47 @@ fn d5_signals_come_in_order_and_fences_end_behind_them() {
         for (number, (told, memory)) in seen.lock().unwrap().iter().enumerate() {
             assert_eq!(*told, number as u64, "in order");
             let run = &memory[number * 2 * MTU..][..2 * MTU];
-            let len = run.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
-            assert_eq!(run[..len], pattern(2 * MTU, number)[..len], "seed {seed}: put {number}");
+            let len = sent[number];
+            assert_eq!(run[..len], pattern(len, number), "seed {seed}: put {number}");
+            assert!(run[len..].iter().all(|&byte| byte == 0));
         }
         assert_eq!(stage.strays(), 0);
+    }
+}
+
+/// A message that the target has refused goes again, and so does all that came behind it: a signal between them would tell the
+/// origin that they are in.
+#[test]
+fn d5_r1_a_put_with_signal_waits_for_messages_that_the_target_may_refuse() {
+    for local in [false, true] {
+        let (mut stage, region, seen) = scene_of(local, 8, 1);
+        (0..2).for_each(|number| {
+            let message = stage.deferred(1, pattern(10, number));
+            stage.send(0, Send { remote_done: stage.done(number), ..message });
+        });
+        let again = |stage: &mut Stage| {
+            let request = put(stage.at(1), region.handle(), 0, Payload::Static(&[7; 8]));
+            let remote_done = stage.done(9);
+            put_signal(stage, Put { remote_done, ..request }, 1)
+        };
+        for _ in 0..3 {
+            assert_eq!(again(&mut stage), Err(SendError::Again), "{local}");
+            stage.quiet();
+        }
+        assert_eq!((stage.kept(1), seen.lock().unwrap().len()), (1, 0));
+        // The first one is taken: there is room for the second, which comes again.
+        for taken in 1..=2 {
+            stage.quiet();
+            assert_eq!(stage.kept(1), 1);
+            stage.accept(1);
+            stage.until(taken);
+        }
+        assert_eq!(again(&mut stage), Ok(()));
+        stage.quiet();
+        assert_eq!(*seen.lock().unwrap(), [(1, vec![7; 8])]);
+        let mut ends = stage.cookies();
+        ends.sort_unstable();
+        assert_eq!((ends, stage.strays()), (vec![0, 1, 9], 0), "{local}");
     }
 }
 
