@@ -83,14 +83,13 @@ pub enum Kind {
     Get = 12,
     /// Part of what was asked for, whose place at the origin is `offset`.
     GetData = 13,
-    /// As `GetData`, and the last of its request; or the whole answer, if `dispatch` is a
-    /// [`RegionFault`](crate::region::RegionFault).
+    /// As `GetData`, and the last of its request; or the whole answer, if `dispatch` is a [`RegionFault`].
     GetLast = 14,
     /// For the target's message unit: an update of the word at `offset` of the region that the header names; `dispatch`
     /// and data are the encoded [`Rmw`](crate::region::RmwOp).
     Rmw = 15,
-    /// The answer to `PutLast` and `Rmw`: `dispatch` is 0 or a [`RegionFault`](crate::region::RegionFault), data the old
-    /// value of the word in eight bytes, or nothing.
+    /// The answer to `PutLast` and `Rmw`: `dispatch` is 0 or a [`RegionFault`], data the old value of the word in
+    /// eight bytes, or nothing.
     Reply = 16,
     /// One message of a collective, or a piece of one: `dispatch`, header and data are the engine's of collectives
     /// ([`crate::collective::engine`]).
@@ -99,7 +98,7 @@ pub enum Kind {
     /// begins `offset` bytes into the message, or is the name of memory of the origin's in this node where it lies.
     Chunk = 18,
     /// The last chunks of the messages that its data names, as in an [`Ack`](Kind::Ack), were refused: `dispatch` is a
-    /// [`RegionFault`](crate::region::RegionFault).
+    /// [`RegionFault`].
     Refused = 19,
     /// Asks for [`Advice`](Kind::Advice) (SPEC L-2).
     AskAdvice = 20,
@@ -127,8 +126,7 @@ pub enum Kind {
     Unknown = 28,
     /// As `Put`, and the last of a put with signal: the last [`SIGNAL_BYTES`] of the packet's header are the signal's. Once the
     /// data is in place the target's message unit puts the packet into the reception FIFO of its target, `offset` 0, whose
-    /// context calls handler `dispatch`; or `offset` a [`RegionFault`](crate::region::RegionFault), if it or a packet before it
-    /// was refused.
+    /// context calls handler `dispatch`; or `offset` a [`RegionFault`], if it or a packet before it was refused.
     PutSignal = 29,
     /// As `PutSignal`, and the origin wants an [`Ack`](Kind::Ack) when the handler was called, or a
     /// [`Refused`](Kind::Refused).
