@@ -330,10 +330,10 @@ fn b3_memory_above_39_bits_is_used() {
     }
 }
 
-/// Boards that are always tried with the whole suite. On others the last steps, with which nothing of a board is new and which
-/// take half of the time, run at full size only.
+/// Boards that are always tried with the whole suite. On others the last steps, from PAMI on, with which nothing of a board is new
+/// and which take most of the time, run at full size only.
 const WHOLE: [Board; 3] = [Board::Versal, Board::SifiveU, Board::Linux];
-const LAST: [&str; 2] = ["MPI", "NAS benchmarks"];
+const LAST: [&str; 4] = ["PAMI", "collectives", "MPI", "NAS benchmarks"];
 
 /// The suite that every board is tried with; what it says is in the test's output.
 fn conforms(board: Board, arch: Arch) {
