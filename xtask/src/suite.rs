@@ -227,7 +227,7 @@ impl Suite<'_> {
                     .with_context(|| format!("cannot make {}", corpus.display()))?;
                 let host = workspace::host().context("rustc does not say what this machine is")?;
                 // With the target named, build scripts and macros stay without the instrumentation.
-                let mut command = cargo(["run", "--quiet", "--release", "--manifest-path"]);
+                let mut command = cargo(["run", "--quiet", "--release", "--locked", "--manifest-path"]);
                 command.arg(folder.join("Cargo.toml")).args(["--target", &host, "--bin", target, "--"]);
                 command.env("RUSTFLAGS", COVERAGE).env("CARGO_TARGET_DIR", own_target("fuzz"));
                 command.arg(format!("-max_total_time={FUZZ_SECONDS}"));
