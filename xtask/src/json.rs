@@ -98,7 +98,8 @@ fn traffic(traffic: Traffic) -> Value {
 
 fn node(rank: usize, node: &NodeOutcome, shape: TorusShape, fabric: &Statistics) -> Value {
     let counted = fabric.nodes.get(rank).cloned().unwrap_or_default();
-    let NodeStatistics { injected, delivered, hops, control, dropped, faults, links, .. } = counted;
+    let links: Vec<_> = counted.links_of(shape, rank as u32).map(link).collect();
+    let NodeStatistics { injected, delivered, hops, control, dropped, faults, .. } = counted;
     let FaultCounts { dropped: lost, corrupted, duplicated, delayed, reordered, cut } = faults;
     let below = fabric.tree.as_ref().and_then(|tree| tree.nodes.get(rank));
     json!({
@@ -120,22 +121,14 @@ fn node(rank: usize, node: &NodeOutcome, shape: TorusShape, fabric: &Statistics)
             "reordered": reordered,
             "link_down": cut,
         },
-        "links": self::links(rank as u32, shape, links),
+        "links": links,
         "tree": below.map(tree_node),
     })
 }
 
-/// The links that a node has, each to another.
-fn links(rank: u32, shape: TorusShape, links: impl IntoIterator<Item = Traffic>) -> Vec<Value> {
-    let link = |(index, traffic): (usize, Traffic)| {
-        let direction = Direction::from_index(index);
-        let next = shape.rank(shape.neighbour(shape.coord(rank)?, direction)?)?;
-        let Traffic { packets, bytes } = traffic;
-        Some(json!({
-            "direction": direction.to_string(), "to": next, "packets": packets, "bytes": bytes
-        }))
-    };
-    links.into_iter().enumerate().filter_map(link).collect()
+/// A link of a node's router.
+fn link((direction, to, Traffic { packets, bytes }): (Direction, u32, Traffic)) -> Value {
+    json!({ "direction": direction.to_string(), "to": to, "packets": packets, "bytes": bytes })
 }
 
 fn tree(tree: &TreeStatistics) -> Value {

@@ -91,20 +91,13 @@ fn torus(shape: TorusShape, counted: &[NodeStatistics]) -> Network {
             let (column, row) = (f64::from(place.0[0]), rows - 1.0 - f64::from(place.0[1]));
             let middle = (corner.0 + (column + 0.5) * PITCH, corner.1 + LINE / 2.0 + (row + 0.5) * PITCH);
             network.nodes.push(middle);
-            let own = counted.get(rank as usize).map(|it| it.links).unwrap_or_default();
-            for (index, traffic) in own.into_iter().enumerate() {
-                let direction = Direction::from_index(index);
-                let Some(next) = shape.neighbour(place, direction).and_then(|next| shape.rank(next)) else {
-                    continue;
-                };
-                let to = outwards(middle, direction);
-                network.links.push(Link {
-                    name: format!("{rank} to {next} ({direction})"),
-                    traffic,
-                    from: middle,
-                    to,
-                });
-            }
+            let own = counted.get(rank as usize).cloned().unwrap_or_default();
+            network.links.extend(own.links_of(shape, rank).map(|(direction, next, traffic)| Link {
+                name: format!("{rank} to {next} ({direction})"),
+                traffic,
+                from: middle,
+                to: outwards(middle, direction),
+            }));
         }
     }
     let across = planes.min(beside);

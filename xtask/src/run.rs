@@ -73,8 +73,7 @@ impl Run {
         let shared = if way == Way::Segment { Segment::bytes(shape.nodes() as usize) } else { 0 };
         room::check(shape.nodes(), self.memory, shared)?;
         let plan = Plan::new(&self, shape)?;
-        let (cores, places) = self.cores(shape, harts)?;
-        let mut machine = Machine { cores, places, ..self.machine(harts, topology)? };
+        let mut machine = self.machine(shape, harts, topology)?;
         let firmware =
             machine.elf.as_deref().map(|elf| Firmware::load(elf, self.board.flat_at())).transpose()?;
         let _permit = permits::Permit::wait(shape.nodes() as usize * usize::from(harts));
@@ -267,7 +266,8 @@ impl Run {
         Ok((cores, places))
     }
 
-    fn machine(&self, harts: u8, topology: Option<HartTopology>) -> Result<Machine> {
+    fn machine(&self, shape: TorusShape, harts: u8, topology: Option<HartTopology>) -> Result<Machine> {
+        let (cores, places) = self.cores(shape, harts)?;
         let image = match &self.image {
             Image::Job => {
                 let request = Request { arch: self.arch, job: self.job.clone(), together: self.together };
@@ -303,8 +303,8 @@ impl Run {
             topology: topology.filter(|_| self.board.tree_tells_topology(self.arch)),
             memory: self.memory,
             icount: self.icount,
-            cores: Vec::new(),
-            places: Vec::new(),
+            cores,
+            places,
             adapter: self.adapter,
             options: self.options.clone(),
         })

@@ -174,6 +174,17 @@ enum State {
     Refused(IrqError),
 }
 
+impl State {
+    /// What has been started; else why it is not there.
+    fn working(&mut self) -> Result<&mut Working, IrqError> {
+        match self {
+            Self::Works(working) => Ok(working),
+            Self::Refused(error) => Err(*error),
+            Self::Off => Err(IrqError::NoInterrupt),
+        }
+    }
+}
+
 /// A device's message.
 struct Lpi {
     device: u32,
@@ -244,11 +255,7 @@ impl<B: Block> Its<B> {
             let started = self.start(interface, harts);
             self.state = started.map_or_else(State::Refused, |working| State::Works(Box::new(working)));
         }
-        let working = match &mut self.state {
-            State::Works(working) => working,
-            State::Refused(error) => return Err(*error),
-            State::Off => return Err(IrqError::NoInterrupt),
-        };
+        let working = self.state.working()?;
         let added = working.add(&By { its: &self.registers, harts: interface }, device, priority);
         let number = self.settle(added)?;
         let address = self.address + TRANSLATER as u64;
@@ -268,11 +275,7 @@ impl<B: Block> Its<B> {
         numbers: impl Iterator<Item = u32>,
         to: Option<u64>,
     ) -> Result<(), IrqError> {
-        let working = match &mut self.state {
-            State::Works(working) => working,
-            State::Refused(error) => return Err(*error),
-            State::Off => return Err(IrqError::NoInterrupt),
-        };
+        let working = self.state.working()?;
         let routed = working.route(&By { its: &self.registers, harts: interface }, numbers, to);
         self.settle(routed)
     }

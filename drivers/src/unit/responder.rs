@@ -129,8 +129,7 @@ impl Responder {
         packet: &Packet<'_>,
     ) -> Result<Option<RegionFault>, Rejected> {
         let Packet { envelope, header, data } = packet;
-        let (region, segments) = header.split_at_checked(NAME).ok_or(Rejected::Malformed)?;
-        let region = RegionId::read_from_bytes(region).map_err(|_| Rejected::Malformed)?;
+        let (region, segments) = named(header)?;
         let (target, route) = (envelope.target, Route::of(envelope));
         let peer = self.peers.get_mut(usize::from(node)).ok_or(Rejected::Beyond)?;
         if envelope.kind != Kind::Put && peer.answers.is_full() {
@@ -139,7 +138,7 @@ impl Responder {
         let (answer, refused) = match envelope.kind {
             Kind::Put | Kind::PutLast => {
                 let put = put(regions, target, region, envelope.offset, segments, data)?;
-                let failed = peer.failed.iter().position(|failed| failed.route == route);
+                let failed = peer.failure_of(route);
                 if envelope.kind == Kind::Put {
                     // Without an end a note would wait for another message of this number.
                     if let (Err(fault), None, ENDS) = (put, failed, envelope.dispatch) {
@@ -186,13 +185,11 @@ impl Responder {
         packet: &Packet<'_>,
     ) -> Result<Option<RegionFault>, Rejected> {
         let Packet { envelope, header, data } = packet;
-        let (region, segments) = header.split_at_checked(NAME).ok_or(Rejected::Malformed)?;
-        let region = RegionId::read_from_bytes(region).map_err(|_| Rejected::Malformed)?;
+        let (region, segments) = named(header)?;
         let (segments, _) = segments.split_last_chunk::<SIGNAL_BYTES>().ok_or(Rejected::Malformed)?;
         let peer = self.peers.get_mut(usize::from(node)).ok_or(Rejected::Beyond)?;
         let put = put(regions, envelope.target, region, envelope.offset, segments, data)?;
-        let route = Route::of(envelope);
-        let failed = peer.failed.iter().position(|failed| failed.route == route);
+        let failed = peer.failure_of(Route::of(envelope));
         Ok(failed.and_then(|at| peer.take_failed(at)).map_or(put.err(), |failed| Some(failed.fault)))
     }
 
@@ -300,6 +297,11 @@ impl Responder {
 }
 
 impl Peer {
+    /// Where it is noted that a packet of this put was refused, if one was.
+    fn failure_of(&self, route: Route) -> Option<usize> {
+        self.failed.iter().position(|failed| failed.route == route)
+    }
+
     /// Takes out what was noted of a message.
     fn take_failed(&mut self, at: usize) -> Option<FailedPut> {
         for _ in 0..at {
@@ -308,6 +310,13 @@ impl Peer {
         }
         self.failed.pop_front()
     }
+}
+
+/// The region that a header names, and what is behind its name.
+fn named(header: &[u8]) -> Result<(RegionId, &[u8]), Rejected> {
+    let (region, rest) = header.split_at_checked(NAME).ok_or(Rejected::Malformed)?;
+    let region = RegionId::read_from_bytes(region).map_err(|_| Rejected::Malformed)?;
+    Ok((region, rest))
 }
 
 /// Places what a packet brings.

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use tests::{count_lines, expect_clean, expect_report, long, on_both_architectures, processor_time};
+use tests::{
+    LOSSY_WIRE, count_lines, expect_clean, expect_report, long, on_both_architectures, processor_time,
+};
 use xtask::conform;
 use xtask::firmware::{self, ONE_IMAGE, Request};
 use xtask::image::flat;
@@ -207,7 +209,7 @@ fn messages(board: Board, arch: Arch, machine: &str, seconds: &str) {
     let outcome = run("mpi-suite").run().unwrap();
     expect_clean(&outcome);
     expect_interrupts_by(&outcome, "msi-x");
-    run("halo3d").mode(Mode::Vn).faults("drop=1%,reorder=5%,seed=4").run().unwrap().expect_success();
+    run("halo3d").mode(Mode::Vn).faults(LOSSY_WIRE).run().unwrap().expect_success();
     let (outcome, least) = processor_time(run("idle").torus("2"), &["--seconds", seconds], 0..2);
     expect_clean(&outcome);
     assert!(least <= 20, "two nodes that wait for two seconds take {least} hundredths at least");
@@ -277,7 +279,7 @@ fn bad_wire(board: Board) {
         let tree = run("tree").run().unwrap();
         expect_clean(&tree);
         expect_interrupts_by(&tree, if arch == Arch::Aarch64 { "msi-x" } else { "intx" });
-        run("npb-is").faults("drop=1%,reorder=5%,seed=4").run().unwrap().expect_success();
+        run("npb-is").faults(LOSSY_WIRE).run().unwrap().expect_success();
     }
 }
 

@@ -1,7 +1,7 @@
 //! Collectives on nodes: every algorithm gives what a plain loop gives; the lists; what goes wrong.
 
 use std::time::Duration;
-use tests::{count_lines, expect_clean, expect_success_on_a_bad_wire, on_both_architectures};
+use tests::{LOSSY_WIRE, count_lines, expect_clean, expect_success_on_a_bad_wire, on_both_architectures};
 use xtask::{Arch, Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(400);
@@ -58,7 +58,7 @@ on_both_architectures! {
     fn d8_every_algorithm_is_right_in_virtual_node_mode_on_a_wire_that_loses(arch) {
         // One size: sixteen tasks that wait for lost packets take their time.
         let run = coll(arch, Mode::Vn).args(["--sizes", "3000", "--rounds", "1"]);
-        let outcome = run.faults("drop=1%,reorder=5%,seed=4").run().unwrap();
+        let outcome = run.faults(LOSSY_WIRE).run().unwrap();
         expect_success_on_a_bad_wire(&outcome, "drop=1%,reorder=5%");
         all_is_right(&outcome, VN_ROWS - 40);
     }

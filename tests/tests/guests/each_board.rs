@@ -5,7 +5,7 @@ use crate::liveness::{expect_death, expect_link_noticed, expect_suspect, held};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tests::{expect_clean, expect_success_on_a_bad_wire, long, processor_time};
+use tests::{LOSSY_WIRE, expect_clean, expect_success_on_a_bad_wire, long, processor_time};
 use xtask::run::Ending;
 use xtask::{Arch, Board, Run};
 
@@ -18,7 +18,6 @@ const BOARDS: [(Board, Arch, u8); 5] = [
     (Board::VirtE1000e, Arch::Riscv64, 4),
 ];
 const DEADLINE: Duration = Duration::from_secs(120);
-const FAULTS: &str = "drop=1%,reorder=5%,seed=4";
 
 /// Two nodes that wait for an hour.
 fn waiting(board: Board, arch: Arch) -> Run {
@@ -143,7 +142,7 @@ fn b6_each_board_computes_on_several_nodes_on_a_bad_wire_too() {
         let jobs = ["npb-is", "npb-cg", "halo3d", "mpi-suite"];
         for job in &jobs[..if long() { jobs.len() } else { 1 }] {
             let run = Run::new(*job).board(board).arch(arch).torus("2x2").timeout(3 * DEADLINE);
-            expect_success_on_a_bad_wire(&run.faults(FAULTS).run().unwrap(), FAULTS);
+            expect_success_on_a_bad_wire(&run.faults(LOSSY_WIRE).run().unwrap(), LOSSY_WIRE);
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::torus::LINKS;
 use super::traffic::Traffic;
 use super::tree::TreeStatistics;
+use pami::topology::{Direction, TorusShape};
 use std::ops::AddAssign;
 
 /// Frames the fabric did not carry, by reason (SPEC D-9).
@@ -82,6 +83,18 @@ pub struct NodeStatistics {
     pub dropped: Dropped,
     /// Faults injected into the packets it sent. Corrupted, delayed and reordered copies count as well.
     pub faults: FaultCounts,
+}
+
+impl NodeStatistics {
+    /// The links that node `rank` of a torus has, each with the rank behind it and what left over it.
+    pub fn links_of(&self, shape: TorusShape, rank: u32) -> impl Iterator<Item = (Direction, u32, Traffic)> {
+        let links = self.links.into_iter().enumerate();
+        links.filter_map(move |(index, traffic)| {
+            let direction = Direction::from_index(index);
+            let next = shape.rank(shape.neighbour(shape.coord(rank)?, direction)?)?;
+            Some((direction, next, traffic))
+        })
+    }
 }
 
 /// A snapshot of the whole fabric.
