@@ -191,6 +191,11 @@ impl Kind {
     pub fn is_request(self) -> bool {
         matches!(self, Self::PutLast | Self::Get | Self::Rmw)
     }
+
+    /// Whether it is such an answer: what it is for has room for it, whatever its application does.
+    pub fn is_answer(self) -> bool {
+        matches!(self, Self::Reply | Self::GetData | Self::GetLast)
+    }
 }
 
 /// What a packet says of itself, however it travels: over the torus or through shared memory.

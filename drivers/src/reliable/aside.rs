@@ -17,7 +17,8 @@
 //!   has come. The void says which packets on the way behind it are voids too, so that both sides know the same ones. What a
 //!   receiver has out of order stays with its sender until all before it has arrived, as it may be put aside.
 //! - *In order.* While packets for a context are aside, none for it follows (`Adapter::holds_aside`): those that are aside go
-//!   first, in order.
+//!   first, in order. One-sided operations and their answers
+//!   wait for no context: they go on, in their own order.
 //! - *Ready* may be lost, so the first packet for each context is tried again now and then, less and less often.
 //! - *No circle of waits.* What is aside waits for its own context. It holds a cookie, of which each peer without packets
 //!   aside or on the way keeps one.
@@ -65,9 +66,11 @@ impl Aside {
     }
 }
 
-/// The context that a packet with this front is for.
+/// The context that a packet with this front is for; `None` if it is taken whatever the context does.
 pub(super) fn target_of(head: &[u8]) -> Option<u64> {
-    Some(Header::read(head)?.0.target().to_bits())
+    let (header, _) = Header::read(head)?;
+    let kind = header.kind().filter(|kind| !kind.is_one_sided() && !kind.is_answer());
+    kind.map(|_| header.target().to_bits())
 }
 
 impl<A: Adapter, C: Core> Reliable<A, C> {
@@ -77,15 +80,15 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         let now = self.now();
         let Self { peers, flights, aside, .. } = self;
         let Some(peer) = peers.get(index) else { return };
+        // That of the first, which is the one that was refused.
         let mut target = None;
         let mut taken: Vec<u16, { WINDOW as usize }> = Vec::new();
         let is_for_it = |cookie| {
             let of = flights.get(cookie).and_then(|flight| target_of(flight.head()));
-            target = target.or(of);
-            of.is_some() && of == target
+            of.is_some() && of == *target.get_or_insert(of)
         };
         peer.sender.refused(seq, is_for_it, |cookie| _ = taken.push(cookie));
-        if let Some(target) = target {
+        if let Some(target) = target.flatten() {
             let rank = peer.rank;
             // Before those that were behind them.
             let first = aside.iter().position(|aside| (aside.rank, aside.target) == (rank, target));

@@ -3,10 +3,14 @@
 use super::bench::{BUFFERS, Bench, Node};
 use super::wire::Faults;
 use super::{ALLOCATIONS, elapse, now};
-use crate::adapter::{Adapter, Frame, Frames, ReliableAdapter};
+use crate::adapter::{Adapter, Frame, Frames, Lent, ReliableAdapter};
 use crate::link::Seq;
 use crate::reliable::LINGER_NS;
 use crate::reliable::rto::LEAST_NS;
+use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::packet::{Envelope, Header, Kind, Packet};
+use std::vec::Vec;
+use zerocopy::IntoBytes;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -358,4 +362,58 @@ fn q4_bare_frames_go_as_they_are_beside_packets_and_neither_is_taken_for_the_oth
     bench.order(0, 1, 30);
     bench.run(SECOND);
     assert_eq!(bench.nodes.iter().map(|node| node.link.faults().reliability.corrupt).sum::<u64>(), 1);
+}
+
+#[test]
+fn r1_d5_one_sided_operations_and_answers_behind_a_message_that_was_refused_go_on_in_order() {
+    for pair in [[Kind::Put, Kind::PutLast], [Kind::GetData, Kind::GetLast], [Kind::Rmw, Kind::Reply]] {
+        go_on_behind_a_message_that_was_refused(pair);
+    }
+}
+
+fn go_on_behind_a_message_that_was_refused([first, last]: [Kind; 2]) {
+    let mut bench = Bench::new(2, 1, Faults::NONE);
+    // They know each other.
+    bench.order(0, 1, 1);
+    bench.run(SECOND);
+    let [origin, target] = [0, 1].map(|task| Endpoint::from_parts(ClientId(0), task, ContextOffset(0)));
+    let kinds = [Kind::EagerFirst, first, Kind::EagerFirst, last];
+    let headers = [0, 1, 2, 3].map(|at| {
+        let (kind, message) = (kinds[at], at as u32);
+        let envelope = Envelope { kind, dispatch: 0, origin, target, message, offset: 0, total: 0 };
+        Header::new(&envelope, 0, 0)
+    });
+    let send = |bench: &mut Bench, at: usize| {
+        let (link, none) = (&mut bench.nodes[0].link, [Lent::NONE; 2]);
+        assert!(link.has_room() && link.has_room_for(1));
+        // SAFETY: nothing is lent, and each packet has a cookie of its own.
+        assert!(unsafe { link.transmit(1, headers[at].as_bytes(), &[], none, at as u16) });
+    };
+    // What node 1 takes. Its context takes nothing, or all.
+    let mut taken = Vec::new();
+    let mut rounds = |bench: &mut Bench, count: usize, takes: bool| {
+        for _ in 0..count {
+            for node in &mut bench.nodes {
+                let link = &mut node.link;
+                while link.reclaim().is_some() {}
+                while let Some(buffer) = link.receive() {
+                    let Envelope { kind, message, .. } = Packet::parse(buffer.packet()).unwrap().envelope;
+                    if kind != Kind::EagerFirst || takes {
+                        taken.push(message);
+                        link.recycle(buffer);
+                    } else {
+                        assert!(link.refuse(buffer).is_ok());
+                    }
+                }
+                link.flush();
+            }
+            elapse(10_000);
+        }
+        taken.clone()
+    };
+    (0..3).for_each(|at| send(&mut bench, at));
+    assert_eq!(rounds(&mut bench, 20, false), [1]);
+    send(&mut bench, 3);
+    assert_eq!(rounds(&mut bench, 20, false), [1, 3]);
+    assert_eq!(rounds(&mut bench, 500, true), [1, 3, 0, 2]);
 }

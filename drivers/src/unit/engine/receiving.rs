@@ -74,7 +74,7 @@ impl<A: ReliableAdapter> Engine<A> {
                 return Err(buffer);
             }
         };
-        let answers = matches!(kind, Kind::Reply | Kind::GetData | Kind::GetLast);
+        let answers = kind.is_answer();
         match kind {
             Kind::Put | Kind::PutLast | Kind::Get | Kind::Rmw => {
                 self.serve(unit, node, &packet);
