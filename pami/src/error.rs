@@ -98,6 +98,9 @@ pub enum OperationError {
     },
     /// No path leads from here to the member with this rank.
     Unreachable(u32),
+    /// The target has refused puts with signal, and could not keep whose, so many endpoints were owed answers: this may be one of
+    /// them, or be done.
+    Forgotten,
 }
 
 impl fmt::Display for OperationError {
@@ -115,6 +118,7 @@ impl fmt::Display for OperationError {
                 write!(f, "rank {rank} gave the collective up, for reason {reason}")
             }
             Self::Unreachable(rank) => write!(f, "no path leads to the endpoint with rank {rank}"),
+            Self::Forgotten => f.write_str("the target refused puts with signal and no longer knows whose"),
             Self::Region(fault) => fault.fmt(f),
         }
     }

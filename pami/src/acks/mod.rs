@@ -21,6 +21,9 @@
 //!   plain message: it has ended. One that asks: again. A fence: again. Processing: one more last chunk, of no elements
 //! ```
 //!
+//! A put with signal has ended as well, unless the target has ever forgotten that it refused one: then it says so with all that
+//! it knows nothing of, and the origin that it is not known ([`OperationError::Forgotten`](crate::OperationError::Forgotten)).
+//!
 //! Packets of a pair keep their order, so with a question all that it is about has come, and with its answer all that was told
 //! before. Of what was taken in the target so knows something (a record's bit, a receive request, an unexpected message, half a
 //! message), or it has told; of what it neither knows nor has told only the answer is lost, or it was never looked at. An
@@ -188,6 +191,8 @@ pub(crate) struct Acks {
     pinned: Option<Endpoint>,
     /// Answers that found no place, of which nobody has asked yet.
     forgotten: u32,
+    /// Among all that ever were are refusals of puts with signal.
+    forgot_refusals: bool,
     /// After this nobody is waited for to ask of them.
     asked_until: u64,
     /// Ends of the list of those that something is owed to.
@@ -210,6 +215,7 @@ impl Acks {
             places,
             pinned: None,
             forgotten: 0,
+            forgot_refusals: false,
             asked_until: 0,
             first: None,
             last: None,
@@ -236,6 +242,17 @@ impl Acks {
     pub(crate) fn forget_answer(&mut self) {
         self.forgotten = self.forgotten.saturating_add(1);
         self.asked_until = u64::MAX;
+    }
+
+    /// The answer that found no place was that a put with signal was refused.
+    #[cold]
+    pub(crate) fn forget_refusal(&mut self) {
+        self.forgot_refusals = true;
+    }
+
+    /// Whether one was: of no put with signal is it known now that it was not refused.
+    pub(crate) fn has_forgotten_refusals(&self) -> bool {
+        self.forgot_refusals
     }
 
     /// Waits for questions after what was forgotten, from now on if that was since the last call.

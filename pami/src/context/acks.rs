@@ -21,15 +21,17 @@ impl<P: Port> Active<P> {
         Some(record)
     }
 
-    /// There is no record for an answer: its origin does not exist, or will ask.
+    /// There is no record for an answer: its origin does not exist, or will ask. Returns whether it will.
     #[cold]
-    fn owe_nothing(&mut self, origin: Endpoint) {
+    fn owe_nothing(&mut self, origin: Endpoint) -> bool {
         let is_there = self.transport.locate(&self.port, origin) != Err(Unreachable::NoSuchEndpoint);
-        if is_there && self.acks.is_crowded() {
+        let asks = is_there && self.acks.is_crowded();
+        if asks {
             self.acks.forget_answer();
         } else {
             self.transport.protocol_error();
         }
+        asks
     }
 
     /// Sees to it that a message which asks to be let in can be answered. Without a record for its origin it is not looked at.
@@ -55,7 +57,7 @@ impl<P: Port> Active<P> {
         let Some(bit) = bit_of(message) else { return self.transport.protocol_error() };
         match self.owe(origin) {
             Some(record) => note(record.owed(), bit),
-            None => self.owe_nothing(origin),
+            None => _ = self.owe_nothing(origin),
         }
     }
 
@@ -74,11 +76,22 @@ impl<P: Port> Active<P> {
         self.owe_for(origin, message, |owed, bit| owed.refuse(bit, fault));
     }
 
+    /// Notes that `origin` is to hear that its put with signal `message` was refused. It hears at least that some were.
+    #[cold]
+    pub(crate) fn owe_refused_signal(&mut self, origin: Endpoint, message: u32, fault: RegionFault) {
+        let Some(bit) = bit_of(message) else { return self.transport.protocol_error() };
+        if let Some(record) = self.owe(origin) {
+            record.owed().refuse(bit, fault);
+        } else if self.owe_nothing(origin) {
+            self.acks.forget_refusal();
+        }
+    }
+
     /// Notes that fences of `origin` are to be answered once the callbacks of what came before `order` have been called.
     pub(crate) fn owe_fences(&mut self, origin: Endpoint, fences: u64, order: u64) {
         match self.owe(origin) {
             Some(record) => record.owed().fence(fences, order),
-            None => (0..fences.count_ones()).for_each(|_| self.owe_nothing(origin)),
+            None => (0..fences.count_ones()).for_each(|_| _ = self.owe_nothing(origin)),
         }
     }
 
@@ -119,6 +132,7 @@ impl<P: Port> Active<P> {
 
     fn answer(&mut self, at: usize, blocked: &mut Blocked) -> usize {
         let Self { acks, port, transport, receive_requests, .. } = self;
+        let forgot = acks.has_forgotten_refusals();
         let Some(record) = acks.at(at) else { return 0 };
         let origin = record.origin();
         let Ok(path) = transport.locate(port, origin) else {
@@ -147,7 +161,7 @@ impl<P: Port> Active<P> {
             }
         }
         let (unknown, question) = record.unknown();
-        if unknown != 0 && teller.tell((Kind::Unknown, 0, question), &unknown.to_le_bytes()) {
+        if unknown != 0 && teller.tell((Kind::Unknown, forgot.into(), question), &unknown.to_le_bytes()) {
             record.told_unknown();
             told += 1;
         }

@@ -282,7 +282,7 @@ impl<P: Port> Active<P> {
     /// The operation at a place that a context's answer names, if it waits for one of `origin`.
     pub(crate) fn awaited(&mut self, origin: Endpoint, number: u8) -> Option<&mut Operation<P>> {
         let operation = self.operations.get(number)?;
-        let awaits = operation.awaits == Awaits::Context;
+        let awaits = operation.awaits.is_of_context();
         (operation.target == origin && operation.queued && awaits).then_some(operation)
     }
 

@@ -239,7 +239,8 @@ impl<P: Port> Active<P> {
 
     /// As [`put`](Self::put), and tells the target: once all data is in the region a handler of the target endpoint is called,
     /// with the signal's header and no data, as for a message, behind the messages to that endpoint before it. A put that is
-    /// refused is not signalled. `remote_done` is called when the handler was.
+    /// refused is not signalled. `remote_done` is called when the handler was, or with the fault; in a job of more endpoints than
+    /// have places for what the target owes it may be [`OperationError::Forgotten`].
     ///
     /// The data may wait with the signal, as a message does: one-sided operations after it that meet its data in the region are to
     /// be begun once `remote_done` was called.
@@ -262,7 +263,7 @@ impl<P: Port> Active<P> {
             return Err(SendError::Again);
         }
         let path = self.path_to(put.target)?;
-        let awaits = Awaits::context(put.remote_done.is_some());
+        let awaits = Awaits::signal(put.remote_done.is_some());
         if let Path::Torus(_) = path {
             let kind = if awaits.is_some() { Kind::PutSignalAcked } else { Kind::PutSignal };
             let header: [[u8; 8]; 2] = [zerocopy::transmute!(put.region.id), signal.header];
@@ -288,7 +289,7 @@ impl<P: Port> Active<P> {
             target: put.target,
             order: self.transport.next_order(),
             queued: false,
-            awaits: Awaits::context(put.remote_done.is_some()),
+            awaits: Awaits::signal(put.remote_done.is_some()),
             result: Ok(()),
             lease,
             local_done: put.local_done,
@@ -347,7 +348,7 @@ impl<P: Port> Active<P> {
         let acked = kind == Kind::PutSignalAcked;
         if offset != 0 {
             match RegionFault::from_byte(offset as u8) {
-                Some(fault) if acked => self.owe_refusal(origin, message, fault),
+                Some(fault) if acked => self.owe_refused_signal(origin, message, fault),
                 _ => {}
             }
             return;

@@ -6,6 +6,7 @@ use crate::balance::chunk::Instruction;
 use crate::balance::state::ProcessRequest;
 use crate::device::Port;
 use crate::endpoint::Endpoint;
+use crate::error::OperationError;
 use crate::fence::FENCED_AT_ONCE;
 use crate::operation::{Action, Awaits, Blocked, Questions, Watched, bits, message_number};
 use crate::packet::{Envelope, Kind};
@@ -107,7 +108,7 @@ impl<P: Port> Active<P> {
         let waits = |&number: &u8| {
             self.operations.see(number).is_some_and(|operation| match &operation.action {
                 Action::Fence(state) => !state.owed().is_empty(),
-                _ => operation.queued && operation.awaits == Awaits::Context,
+                _ => operation.queued && operation.awaits.is_of_context(),
             })
         };
         bits(self.operations.used()).filter(waits).fold(0, |set, number| set | 1 << number)
@@ -148,7 +149,7 @@ impl<P: Port> Active<P> {
     /// A target knows nothing of operations, and what it knew of them it has told. So messages that ask were not looked at,
     /// fences were not noted; of other messages the end was, but no answer.
     pub(crate) fn unknown_arrived(&mut self, envelope: &Envelope, data: &[u8]) {
-        let Envelope { origin, message, .. } = *envelope;
+        let Envelope { origin, message, dispatch, .. } = *envelope;
         let Some(unknown) = named(data).filter(|_| self.acks.is_crowded()) else {
             return self.transport.protocol_error();
         };
@@ -173,6 +174,10 @@ impl<P: Port> Active<P> {
                 Action::Process(_) => self.ask_end(number),
                 // The target gets the data of a rendezvous, and says so itself.
                 Action::Send(state) if state.is_rendezvous() => {}
+                // Of all others the target has taken in what it was sent. Of refused ones it knows that some were.
+                _ if operation.awaits == Awaits::Signal && dispatch != 0 => {
+                    self.answered(number, Err(OperationError::Forgotten));
+                }
                 _ => self.answered(number, Ok(())),
             }
         }

@@ -76,6 +76,8 @@ pub(crate) enum Awaits {
     Nobody,
     /// The target's context tells that it has the message, has pulled or has processed it; a fence, that of all targets.
     Context,
+    /// The target's context tells that it has handled the signal of a put, or that the put was refused.
+    Signal,
     /// The target's message unit answers requests (SPEC D-5).
     Unit,
 }
@@ -91,6 +93,18 @@ impl Awaits {
     #[inline]
     pub(crate) fn context(wanted: bool) -> Self {
         if wanted { Self::Context } else { Self::Nobody }
+    }
+
+    /// [`Signal`](Self::Signal), if one is wanted.
+    #[inline]
+    pub(crate) fn signal(wanted: bool) -> Self {
+        if wanted { Self::Signal } else { Self::Nobody }
+    }
+
+    /// Whether it is a context's.
+    #[inline]
+    pub(crate) fn is_of_context(self) -> bool {
+        matches!(self, Self::Context | Self::Signal)
     }
 
     #[inline]

@@ -1,10 +1,14 @@
 //! Jobs of more endpoints than a context remembers what it owes to (SPEC ).
 
 use crate::machine::{MTU, filled, machine, pattern};
-use crate::stage::{Stage, Told, always_later, envelope, process, words};
+use crate::stage::{Stage, Told, always_later, envelope, process, put, words};
 use pami::packet::{DEFERRING, Envelope, Kind};
 use pami::wait::wait_on;
-use pami::{ClientError, Endpoint, Factor, Pools, Process, QUESTIONS_NS, Recipe, Rights, Send, Split};
+use pami::{
+    ClientError, Endpoint, Factor, OperationError, Payload, Pools, Process, Put, QUESTIONS_NS, Recipe,
+    RegionFault,
+};
+use pami::{RegionHandle, Rights, Send, Signal, Split};
 
 /// More than the places for two peers.
 const TASKS: u32 = 12;
@@ -159,5 +163,41 @@ fn r9_d9_an_origin_that_never_asks_holds_no_context_for_ever() {
             stage.turn(&[0]);
         }
         assert_eq!(stage.destroy(0), destroyed);
+    }
+}
+
+#[test]
+fn r9_d5_of_a_put_with_signal_whose_refusal_was_forgotten_it_is_not_told_that_it_is_done() {
+    for len in [8, 3 * MTU] {
+        let mut stage = crowd(2, Pools::SMALL);
+        let open = stage.region(0, &vec![0; len], Rights::all());
+        let sealed = stage.region(0, &vec![0; len], Rights::READ);
+        stage.world.lock().muted = Some(0);
+        let puts = |stage: &mut Stage, handle: RegionHandle, first: usize| {
+            for number in 1..=OTHERS {
+                let payload = Payload::Static(pattern(len, number).leak());
+                let request = put(stage.at(0), handle, 0, payload);
+                let remote_done = stage.done(first + number);
+                let signal = Signal { dispatch: 0, header: [0; 8] };
+                assert!(stage[number].put_signal(Put { remote_done, ..request }, signal).is_ok());
+            }
+        };
+        puts(&mut stage, open.handle(), 0);
+        rest(&mut stage);
+        stage.world.lock().muted = None;
+        settle(&mut stage, OTHERS, OTHERS);
+        assert!(stage.results().into_iter().all(|(_, result)| result == Ok(())), "{len} bytes");
+
+        stage.world.lock().muted = Some(0);
+        puts(&mut stage, sealed.handle(), 100);
+        rest(&mut stage);
+        stage.world.lock().muted = None;
+        settle(&mut stage, OTHERS, OTHERS);
+        let refused = stage.results();
+        let told = Err(OperationError::Region(RegionFault::Rights));
+        assert!(refused.iter().any(|(_, result)| *result == told), "{refused:?}");
+        assert!(refused.iter().any(|(_, result)| *result == Err(OperationError::Forgotten)), "{refused:?}");
+        assert!(refused.iter().all(|(_, result)| result.is_err()), "{refused:?}");
+        assert_eq!((stage.got().len(), stage.strays()), (OTHERS, 0));
     }
 }

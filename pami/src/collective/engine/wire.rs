@@ -179,8 +179,8 @@ impl Label {
             OperationError::Abandoned { rank, reason } => (2 | u32::from(reason) << REASON, rank),
             OperationError::Unreachable(rank) => (3, rank),
             OperationError::Differs => (4, 0),
-            // Neither takes part.
-            OperationError::Region(_) | OperationError::NodeEnded(_) => (2, 0),
+            // None takes part.
+            OperationError::Region(_) | OperationError::NodeEnded(_) | OperationError::Forgotten => (2, 0),
         };
         Self { key, tag, digest, notice: None }
     }
