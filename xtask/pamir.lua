@@ -1,8 +1,9 @@
 -- Wireshark: shows the packets of torus and tree in a capture of the fabric: Ethernet frames of type 0x88B5, on the torus
 -- also of type 0x88B6, behind a link header.
+-- On the torus the ranks of target and source come first, 4 bytes each, then the link header if there is one.
 -- Use: wireshark -X lua_script:xtask/pamir.lua frames.pcap
--- The rank of a node is in the last four bytes of its address, 02:50:rr:rr:rr:rr on the torus and 02:54:rr:rr:rr:rr on the
--- tree; ff:ff:ff:ff is the fabric.
+-- The rank of a node is in the last four bytes of its address, 02:50:rr:rr:rr:rr on the torus, where it has another of its
+-- own too, and 02:54:rr:rr:rr:rr on the tree; ff:ff:ff:ff is the fabric.
 
 local pamir = Proto("pamir", "Pamir torus packet")
 
@@ -124,11 +125,29 @@ end
 
 -- Torus and tree share the type; their addresses tell them apart.
 local target = Field.new("eth.dst")
+local RANKS = 8
+local ranks = Proto("pamir_ranks", "Pamir ranks")
+local r = {
+  to = ProtoField.uint32("pamir_ranks.to", "Target"),
+  from = ProtoField.uint32("pamir_ranks.from", "Source"),
+}
+ranks.fields = r
+
+local function behind_ranks(proto, buffer, pinfo, tree)
+  if buffer:len() < RANKS then return 0 end
+  local t = tree:add(ranks, buffer(0, RANKS))
+  t:add_le(r.to, buffer(0, 4))
+  t:add_le(r.from, buffer(4, 4))
+  local taken = proto.dissector(buffer(RANKS):tvb(), pinfo, tree)
+  return taken > 0 and taken + RANKS or 0
+end
+
 local bare = Proto("pamir_bare", "Pamir packet")
 
 function bare.dissector(buffer, pinfo, tree)
   local on_tree = target().range(0, 2):uint() == 0x0254
-  return (on_tree and tree_packet or pamir).dissector(buffer, pinfo, tree)
+  if on_tree then return tree_packet.dissector(buffer, pinfo, tree) end
+  return behind_ranks(pamir, buffer, pinfo, tree)
 end
 
 DissectorTable.get("ethertype"):add(0x88B5, bare)
@@ -193,4 +212,10 @@ function link.dissector(buffer, pinfo, tree)
   return buffer:len()
 end
 
-DissectorTable.get("ethertype"):add(0x88B6, link)
+local reliable = Proto("pamir_reliable", "Pamir packet behind a link header")
+
+function reliable.dissector(buffer, pinfo, tree)
+  return behind_ranks(link, buffer, pinfo, tree)
+end
+
+DissectorTable.get("ethertype"):add(0x88B6, reliable)

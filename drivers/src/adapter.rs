@@ -97,7 +97,12 @@ impl RxBuffer {
             .unwrap_or(&[])
     }
 
-    /// The same, to be changed before anybody else sees it.
+    /// What lies before the packet.
+    pub(crate) fn before(&self) -> &[u8] {
+        self.memory.get(..usize::from(self.start)).unwrap_or(&[])
+    }
+
+    /// The same as [`packet`](Self::packet), to be changed before anybody else sees it.
     pub(crate) fn packet_mut(&mut self) -> &mut [u8] {
         let start = usize::from(self.start);
         self.memory
@@ -222,6 +227,9 @@ pub trait Adapter: Send + 'static {
 
     /// Takes a receive buffer back.
     fn recycle(&mut self, buffer: RxBuffer);
+
+    /// Believes what a frame that came in says of where its sender is: frames for that go there from now on.
+    fn learn(&mut self, _came: &RxBuffer) {}
 
     /// Shows the device what was queued and recycled since the last time.
     fn flush(&mut self);

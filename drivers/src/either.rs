@@ -51,7 +51,11 @@ impl<A: Nic, B: Nic> Nic for Either<A, B> {
         each!(self, nic => nic.line())
     }
 
-    fn start(&mut self, own: [u8; 6], start: usize, most: usize) {
+    fn station(&self) -> Option<[u8; 6]> {
+        each!(self, nic => nic.station())
+    }
+
+    fn start(&mut self, own: [[u8; 6]; 2], start: usize, most: usize) {
         each!(self, nic => nic.start(own, start, most));
     }
 

@@ -19,6 +19,12 @@ pub const ETHERNET_HEADER: usize = 14;
 /// Frames of a card that does not say have so many bytes behind the Ethernet header.
 pub const ETHERNET_MTU: u16 = 1500;
 
+/// Whether an address is one card's: not a group's, and not none.
+pub const fn is_station(address: [u8; 6]) -> bool {
+    let [a, b, c, d, e, f] = address;
+    a & 1 == 0 && a | b | c | d | e | f != 0
+}
+
 /// How a device sees memory, and how accesses to memory are ordered against those to its registers.
 ///
 /// # Safety
@@ -145,9 +151,14 @@ pub trait Nic: Send + 'static {
         LINE
     }
 
-    /// Lets the card run: `own` is its address; frames that come in are placed `start` bytes, at least [`HEADROOM`] of them,
+    /// The address that is the card's own, as its node in the device tree or the card itself says, if either does.
+    fn station(&self) -> Option<[u8; 6]> {
+        None
+    }
+
+    /// Lets the card run: it takes frames for either of `own`, which may be the same; those that come in are placed `start` bytes, at least [`HEADROOM`] of them,
     /// into a buffer and have at most `most` bytes, behind which lies [`TAILROOM`]. To be called once, before buffers are lent.
-    fn start(&mut self, own: [u8; 6], start: usize, most: usize);
+    fn start(&mut self, own: [[u8; 6]; 2], start: usize, most: usize);
 
     /// Whether [`transmit`](Self::transmit) has room for one more frame.
     fn has_room(&self) -> bool;

@@ -2,19 +2,27 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..6 | destination, [`mac`] of its rank |
-//! | 6..12 | source, likewise |
+//! | 0..6 | destination: the station address of the target's card, or [`mac`] of its rank |
+//! | 6..12 | source: the station address of the sender's card |
 //! | 12..14 | [`ETHERTYPE`] or [`ETHERTYPE_RELIABLE`], big-endian |
-//! | 14.. | the packet ([`pami::packet`]), with the second type behind a link header ([`crate::link`]) |
+//! | 14..18 | rank of the target, or [`FABRIC`], little-endian |
+//! | 18..22 | rank of the source, likewise |
+//! | 22.. | the packet ([`pami::packet`]), with the second type behind a link header ([`crate::link`]) |
 //!
-//! An address is reckoned from the rank, as the standard lets whoever administers a network do: nobody has to resolve one, a
-//! node that is exchanged keeps its own, and a frame says its sender. So the address that a card or its node of the device
-//! tree has is not used: a card that filters is told the reckoned one. Two jobs on one Ethernet would share addresses, and
-//! want networks of their own.
+//! Who a frame is from and for its ranks say; addresses only have Ethernet carry it there. A card's *station address* is its
+//! own: that of its node in the device tree, or what the card itself says, or, if there is none, its *rank address*, which is
+//! reckoned from the rank. Every card takes frames for its rank address too, and sends none from it while it has another. So a
+//! first frame needs no answer to the question where a rank is: a switch that has not seen an address sends it to all, and
+//! one card takes it. Where a peer is then is learnt from each call and each answer of the handshake ([`Adapter::learn`]), which
+//! go again until a frame back says that they were heard: an address that is wrong is mended so. Of two peers whose ranks
+//! share a [place](PLACES) only the later is known by its station; frames for the other go by rank.
+//!
+//! What is of another job the link header tells. What the network itself says is not told apart: two service nodes want
+//! networks of their own.
 //!
 //! Between nodes each packet has a link header. What a node and the network itself say to each other is bare.
 //!
-//! A frame that leaves is gathered: these 14 bytes, the packet's header and inline data from memory of the adapter's own,
+//! A frame that leaves is gathered: these 22 bytes, the packet's header and inline data from memory of the adapter's own,
 //! then what the sender lent. A frame that arrives lies in one buffer, placed so that the packet's payload is aligned to
 //! 64 bytes.
 
@@ -23,7 +31,7 @@ use crate::adapter::{
     RxBuffer, Watch, copy_front,
 };
 use crate::link::LINK_BYTES;
-use crate::nic::{ETHERNET_HEADER, HEADROOM, Nic, SmallMtu, TAILROOM};
+use crate::nic::{ETHERNET_HEADER, HEADROOM, Nic, SmallMtu, TAILROOM, is_station};
 use alloc::boxed::Box;
 use alloc::vec;
 use core::cell::UnsafeCell;
@@ -37,40 +45,91 @@ pub const ETHERTYPE_RELIABLE: u16 = 0x88b6;
 /// Least payload of a packet for the adapter to be of any use, in bytes.
 const LEAST_MTU: u16 = 64;
 
-/// The first two bytes of each hardware address: locally administered, not a group.
+/// The first two bytes of each rank address: locally administered, not a group.
 const MAC_PREFIX: [u8; 2] = [0x02, 0x50];
 
 /// About how many bytes of heap an adapter takes at most.
-pub const HEAP_BYTES: usize = RX_BUFFERS * (MOST_BULK + 128 + TAILROOM);
+pub const HEAP_BYTES: usize = RX_BUFFERS * (MOST_BULK + 128 + TAILROOM) + PLACES * size_of::<Place>();
 
-/// The hardware address of the node with this rank; that of [`FABRIC`] is the network's own.
+/// The rank address of the node with this rank; that of [`FABRIC`] is the network's own.
 pub const fn mac(rank: u32) -> [u8; 6] {
     let [a, b, c, d] = rank.to_be_bytes();
     let [p0, p1] = MAC_PREFIX;
     [p0, p1, a, b, c, d]
 }
 
-/// Where the packet begins in a front: at a word, as its headers are copied by words then.
-const BODY: usize = (HEADROOM + ETHERNET_HEADER).next_multiple_of(8);
-/// Where the frame begins in a front.
-const FRAME: usize = BODY - ETHERNET_HEADER;
+/// Bytes of the two ranks behind the Ethernet header.
+const RANKS: usize = 8;
+/// Bytes in front of the packet: Ethernet header and ranks.
+pub const FRAME_HEADER: usize = ETHERNET_HEADER + RANKS;
+/// Where the frame begins in a front: so that the packet's headers lie at words, as they are copied by words.
+const FRAME: usize = (HEADROOM + FRAME_HEADER).next_multiple_of(8) - FRAME_HEADER;
 /// Bytes in front of a frame that came in, so that its addresses lie at words.
 const BEFORE: usize = 2;
 
-/// The front of a frame in flight: written by this side while its cookie is free, then read by the device.
-#[repr(align(64))]
-struct Front(UnsafeCell<[u8; BODY + FRONT_BYTES]>);
+/// The front of a frame in flight: the wire's bytes, in pieces that are aligned, so that a core writes each at once.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Fields {
+    headroom: [u8; FRAME],
+    destination: u16,
+    destination_rest: u32,
+    station: [u8; 6],
+    ether_type: u16,
+    target: u32,
+    source: u32,
+    packet: [u8; FRONT_BYTES],
+}
+
+const _: () = assert!(core::mem::offset_of!(Fields, packet) == FRAME + FRAME_HEADER);
+
+/// A front: written by this side while its cookie is free, then read by the device.
+struct Front(UnsafeCell<Fields>);
 
 // SAFETY: only `TorusAdapter::transmit` writes it, with the adapter borrowed mutably.
 unsafe impl Sync for Front {}
+
+/// Places for station addresses of peers; a rank's is the one at the rank modulo this.
+pub const PLACES: usize = 1 << 10;
+
+/// Where frames for a rank go.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+struct Place {
+    rank: u32,
+    /// The address, in the pieces of a [front](Fields).
+    rest: u32,
+    first: u16,
+    /// The EtherType between this node and that one, big-endian.
+    ether_type: u16,
+    /// Whether the address is a station's.
+    learnt: bool,
+}
+
+impl Place {
+    fn new(rank: u32, address: [u8; 6], learnt: bool) -> Self {
+        let [a, b, rest @ ..] = address;
+        let (first, rest) = (u16::from_ne_bytes([a, b]), u32::from_ne_bytes(rest));
+        Self { rank, rest, first, ether_type: ether_type(rank).to_be(), learnt }
+    }
+}
+
+/// The EtherType between this node and `node`.
+#[inline]
+const fn ether_type(node: u32) -> u16 {
+    if node == FABRIC { ETHERTYPE } else { ETHERTYPE_RELIABLE }
+}
 
 /// A network card on the torus, to be wrapped: in what mends losses, or in what counts on none.
 pub struct TorusAdapter<N: Nic> {
     nic: N,
     /// By cookie. Never freed: the device reads them.
     fronts: &'static [Front],
-    /// This node's address, as the upper bytes of a little-endian word have it.
-    own: u64,
+    places: Box<[Place; PLACES]>,
+    /// Of a rank whose place has another.
+    by_rank: Place,
+    /// This node's rank.
+    node: u32,
     mtu: usize,
     runts: u64,
     foreign: u64,
@@ -81,7 +140,7 @@ impl<N: Nic> TorusAdapter<N> {
     /// Where what follows the Ethernet header lies in a receive buffer, which is aligned to 64: the packet's payload
     /// then begins at a multiple of 64.
     const BODY_START: usize = 128 - LINK_BYTES - HEADER_BYTES;
-    const FRAME_START: usize = Self::BODY_START - ETHERNET_HEADER;
+    const FRAME_START: usize = Self::BODY_START - FRAME_HEADER;
     /// Most bytes behind a packet's header.
     const MOST_BODY: usize = MOST_BULK + LINK_BYTES;
 
@@ -92,49 +151,59 @@ impl<N: Nic> TorusAdapter<N> {
     /// [`SmallMtu`].
     pub fn new(mut nic: N, node: u32) -> Result<Self, SmallMtu> {
         let frame_mtu = nic.mtu();
-        let header = HEADER_BYTES as u16;
+        let header = (RANKS + HEADER_BYTES) as u16;
         let mtu = frame_mtu.checked_sub(header).filter(|&mtu| mtu >= LEAST_MTU).ok_or(SmallMtu(frame_mtu))?;
         // The device says what it could carry; what buffers take is not for it to say.
         let mtu = usize::from(mtu).min(Self::MOST_BODY);
-        let own = mac(node);
-        nic.start(own, Self::FRAME_START, ETHERNET_HEADER + HEADER_BYTES + mtu);
+        let station = nic.station().unwrap_or(mac(node));
+        nic.start([station, mac(node)], Self::FRAME_START, FRAME_HEADER + HEADER_BYTES + mtu);
         for buffer in aligned(Self::BODY_START + HEADER_BYTES + mtu + TAILROOM, nic.line()) {
             nic.lend(buffer);
         }
         nic.flush();
-        let mut front = [0; BODY + FRONT_BYTES];
-        // What is the same in all frames: whose they are, and how all addresses begin.
-        front[FRAME..FRAME + 2].copy_from_slice(&MAC_PREFIX);
-        front[FRAME + 6..FRAME + 12].copy_from_slice(&own);
+        // What is the same in all frames: whose they are.
+        let front = Fields {
+            headroom: [0; FRAME],
+            destination: 0,
+            destination_rest: 0,
+            station,
+            ether_type: 0,
+            target: 0,
+            source: node.to_le(),
+            packet: [0; FRONT_BYTES],
+        };
         let fronts = Box::leak((0..COOKIES).map(|_| Front(UnsafeCell::new(front))).collect());
-        let [a, b, c, d, e, f] = own;
-        let own = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
-        Ok(Self { nic, fronts, own, mtu, runts: 0, foreign: 0, stray: 0 })
+        let nobody = Place::new(FABRIC, mac(FABRIC), false);
+        let places = Box::new([nobody; PLACES]);
+        Ok(Self { nic, fronts, places, by_rank: nobody, node, mtu, runts: 0, foreign: 0, stray: 0 })
     }
 
-    /// The EtherType between this node and `node`.
-    #[inline]
-    const fn ether_type(node: u32) -> u16 {
-        if node == FABRIC { ETHERTYPE } else { ETHERTYPE_RELIABLE }
+    /// Where frames for a node go of which nothing is known. What is known of another stays.
+    #[cold]
+    #[inline(never)]
+    fn place_by_rank(&mut self, node: u32) -> &Place {
+        let kept = &mut self.places[node as usize % PLACES];
+        let place = if kept.learnt { &mut self.by_rank } else { kept };
+        *place = Place::new(node, mac(node), false);
+        place
     }
 
     /// Who sent a frame that has [`BEFORE`] bytes in front of it, if it is one for this node; counts it if not.
     #[inline]
     fn accept(&mut self, frame: &[u8]) -> Option<u32> {
-        let Some((header, body)) = frame.split_first_chunk::<{ BEFORE + ETHERNET_HEADER }>() else {
+        let Some((header, body)) = frame.split_first_chunk::<{ BEFORE + FRAME_HEADER }>() else {
             self.runts += 1;
             return None;
         };
-        // What is in front, then the target; the source, then the EtherType.
-        let ([target, source], _) = header.as_chunks() else { return None };
-        let source = word(source);
-        let [p0, p1, a, b, c, d, ..] = source.to_le_bytes();
-        let rank = u32::from_be_bytes([a, b, c, d]);
-        let is_of = |ether_type: u16| (source >> 48) as u16 == u16::from_le_bytes(ether_type.to_be_bytes());
+        // What is in front, then the destination; the source's address, then the EtherType; the ranks.
+        let ([_, source, ranks], _) = header.as_chunks() else { return None };
+        let (said, ranks) = ((word(source) >> 48) as u16, word(ranks));
+        let (target, rank) = (ranks as u32, (ranks >> 32) as u32);
+        let is_of = |ether_type: u16| said == u16::from_le_bytes(ether_type.to_be_bytes());
         let least = if is_of(ETHERTYPE_RELIABLE) { LINK_BYTES } else { HEADER_BYTES };
-        let count = if !is_of(Self::ether_type(rank)) || [p0, p1] != MAC_PREFIX {
+        let count = if !is_of(ether_type(rank)) {
             &mut self.foreign
-        } else if word(target) >> (8 * BEFORE) != self.own {
+        } else if target != self.node {
             &mut self.stray
         } else if body.len() < least {
             &mut self.runts
@@ -167,6 +236,16 @@ fn aligned(len: usize, line: usize) -> impl Iterator<Item = &'static mut [u8]> {
     memory[skip..].chunks_exact_mut(stride).take(RX_BUFFERS)
 }
 
+/// A frame by rank addresses.
+#[cfg(test)]
+pub(crate) fn frame(to: u32, from: u32, ether_type: u16, packet: &[u8]) -> vec::Vec<u8> {
+    let ranks = [to, from].map(u32::to_le_bytes);
+    [&mac(to)[..], &mac(from), &ether_type.to_be_bytes(), ranks.as_flattened(), packet].concat()
+}
+
+#[cfg(test)]
+mod tests;
+
 impl<N: Nic> Adapter for TorusAdapter<N> {
     type Interrupt = N::Interrupt;
 
@@ -192,16 +271,18 @@ impl<N: Nic> Adapter for TorusAdapter<N> {
         let Some(front) = self.fronts.get(usize::from(cookie)).filter(|_| head_len <= FRONT_BYTES) else {
             return false;
         };
+        let known = &self.places[node as usize % PLACES];
+        let place = if known.rank == node { known } else { self.place_by_rank(node) };
         {
             // SAFETY: the caller promises that no frame with this cookie is in flight, so the device does not read
             // this front, and `&mut self` keeps everybody else away.
-            let bytes = unsafe { &mut *front.0.get() };
-            bytes[FRAME + 2..FRAME + 6].copy_from_slice(&node.to_be_bytes());
-            bytes[BODY - 2..BODY].copy_from_slice(&Self::ether_type(node).to_be_bytes());
-            copy_front(&mut bytes[BODY..], header, inline);
+            let fields = unsafe { &mut *front.0.get() };
+            (fields.destination, fields.destination_rest) = (place.first, place.rest);
+            (fields.ether_type, fields.target) = (place.ether_type, node.to_le());
+            copy_front(&mut fields.packet, header, inline);
         }
         let pointer = front.0.get().cast_const().cast::<u8>().wrapping_add(FRAME);
-        let front = Lent { pointer, len: ETHERNET_HEADER + head_len };
+        let front = Lent { pointer, len: FRAME_HEADER + head_len };
         // SAFETY: the front has its headroom, which nobody writes. Nobody writes the front until the cookie is used again,
         // nor what is lent: the caller promises both to last until the cookie comes back.
         unsafe { self.nic.transmit(front, lent, cookie) }
@@ -219,10 +300,20 @@ impl<N: Nic> Adapter for TorusAdapter<N> {
             if let Some(frame) = memory.get(Self::FRAME_START - BEFORE..Self::FRAME_START + len)
                 && let Some(source) = self.accept(frame)
             {
-                let len = len - ETHERNET_HEADER;
+                let len = len - FRAME_HEADER;
                 return Some(RxBuffer::new(memory, Self::BODY_START as u16, len as u16).sent_by(source));
             }
             self.nic.lend(memory);
+        }
+    }
+
+    #[cold]
+    fn learn(&mut self, came: &RxBuffer) {
+        let Some((_, header)) = came.before().split_last_chunk::<FRAME_HEADER>() else { return };
+        let &[_, _, _, _, _, _, a, b, c, d, e, f, ..] = header;
+        let (rank, station) = (came.source(), [a, b, c, d, e, f]);
+        if is_station(station) {
+            self.places[rank as usize % PLACES] = Place::new(rank, station, station != mac(rank));
         }
     }
 

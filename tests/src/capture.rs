@@ -1,6 +1,7 @@
 //! What went over the wire: the packets of a capture file.
 
 use drivers::link::{LINK_BYTES, Link, crc32c};
+use drivers::torus::FRAME_HEADER;
 use pami::packet::{Envelope, Packet};
 use std::collections::HashSet;
 use std::path::Path;
@@ -8,8 +9,6 @@ use std::path::Path;
 /// Bytes of the file's header, and of that of each record.
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
-/// Bytes of an Ethernet header.
-const ETHERNET: usize = 14;
 /// The EtherType of frames with a link header.
 const RELIABLE: [u8; 2] = [0x88, 0xb6];
 
@@ -20,6 +19,8 @@ pub struct Captured {
     pub from: u32,
     /// The receiving node.
     pub to: u32,
+    /// The Ethernet addresses: where it went, and whose it is.
+    pub addresses: [[u8; 6]; 2],
     /// The number that the receiving node gave to their connection.
     pub connection: u32,
     /// Its number among the packets of the connection from the one to the other.
@@ -46,12 +47,13 @@ pub fn packets(file: &Path) -> Vec<Captured> {
         let len = u32::from_le_bytes(record[8..12].try_into().expect("four bytes")) as usize;
         let (frame, behind) = behind.split_at(len);
         rest = behind;
-        let (ethernet, body) = frame.split_at(ETHERNET);
-        if ethernet[12..] != RELIABLE {
+        if frame[12..14] != RELIABLE {
             continue;
         }
-        let rank = |at: usize| u32::from_be_bytes(ethernet[at..at + 4].try_into().expect("four bytes"));
-        let (to, from) = (rank(2), rank(8));
+        let (front, body) = frame.split_at(FRAME_HEADER);
+        let rank = |at: usize| u32::from_le_bytes(front[at..at + 4].try_into().expect("four bytes"));
+        let (to, from) = (rank(14), rank(18));
+        let addresses = [0, 6].map(|at| front[at..at + 6].try_into().expect("six bytes"));
         let Ok(link) = Link::open(body, from, to, crc32c) else { continue };
         let (connection, number) = (link.connection, link.sequence.number());
         if link.length == 0 || !seen.insert((from, to, connection, number)) {
@@ -59,7 +61,7 @@ pub fn packets(file: &Path) -> Vec<Captured> {
         }
         let Packet { envelope, header, data } = Packet::parse(&body[LINK_BYTES..]).expect("a packet");
         let (header, data) = (header.to_vec(), data.to_vec());
-        packets.push(Captured { from, to, connection, number, envelope, header, data });
+        packets.push(Captured { from, to, addresses, connection, number, envelope, header, data });
     }
     packets
 }

@@ -19,8 +19,12 @@ use crate::board::{Board, Cards};
 use crate::personality::HartTopology;
 
 /// The longest packet behind the Ethernet header, in bytes, that a node's adapter is told of: 16 KiB of bulk data behind the
-/// packet's header and the link header of 32 each.
-pub const ADAPTER_MTU: u32 = 16 * 1024 + 32 + 32;
+/// packet's header and the link header of 32 each, and ranks of 8.
+pub const ADAPTER_MTU: u32 = 16 * 1024 + 32 + 32 + 8;
+
+/// How the address of a node's card on the torus begins, like that of any card of the emulator's: none that the node could
+/// reckon from its rank.
+const STATION: &str = "52:54:00";
 
 /// The same where nodes share memory, and only they and the fabric itself speak on the torus.
 const CONTROL_MTU: u32 = 256;
@@ -149,11 +153,11 @@ pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
     add("-global", "virtio-mmio.force-legacy=false".into());
     // With instructions counted, the devices take packets at the node's own time too.
     let tx = if machine.icount { ",tx=timer" } else { "" };
+    let [_, b, c, d] = place.rank.to_be_bytes();
     let mut card = |name: &str, socket: &Path, slot: u32, mtu: u32, prefix: &str| {
         let stream = format!("stream,id={name},server=off,addr.type=unix,addr.path={}", value(socket));
         add("-netdev", stream);
-        let [a, b, c, d] = place.rank.to_be_bytes();
-        let mac = format!("{prefix}:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
+        let mac = format!("{prefix}:{b:02x}:{c:02x}:{d:02x}");
         match machine.board.cards() {
             Cards::Virtio => {
                 let device = format!("virtio-net-device,netdev={name},bus=virtio-mmio-bus.{slot}");
@@ -179,10 +183,10 @@ pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
         }
     };
     if machine.adapter {
-        card(TORUS, &place.torus, 0, ADAPTER_MTU, "02:50");
+        card(TORUS, &place.torus, 0, ADAPTER_MTU, STATION);
     }
     if let Some(tree) = place.tree.as_ref().filter(|_| machine.adapter) {
-        card("tree", tree, 1, TREE_MTU, "02:54");
+        card("tree", tree, 1, TREE_MTU, "02:54:00");
     }
     if machine.icount {
         // With sleep, idle time passes as on the host: the network keeps up with the node's timers.

@@ -6,7 +6,7 @@ use super::registers::{
 };
 use super::rings::{DESCRIPTORS, MOST_PIECES, RING_BYTES, ReceiveRing, RingWords, TransmitRing};
 use super::{E1000eError, E1000eFaults};
-use crate::nic::{Acknowledge, ETHERNET_HEADER, Hal, Lent, LinkMode, Nic, RX_BUFFERS, Told};
+use crate::nic::{Acknowledge, ETHERNET_HEADER, Hal, Lent, LinkMode, Nic, RX_BUFFERS, Told, is_station};
 use crate::registers::{Bus, Mmio};
 use alloc::boxed::Box;
 use core::marker::PhantomData;
@@ -36,7 +36,9 @@ pub struct E1000e<H, B: Bus<IntelRegister> = Mmio<IntelRegister>> {
     interrupt: E1000eInterrupt<B>,
     receive: ReceiveRing,
     transmit: TransmitRing,
-    own: [u8; 6],
+    /// What it says is its own, and what it takes frames for.
+    station: Option<[u8; 6]>,
+    own: [[u8; 6]; 2],
     link: LinkMode,
     enabled: Causes,
     by_message: bool,
@@ -58,6 +60,15 @@ pub struct E1000e<H, B: Bus<IntelRegister> = Mmio<IntelRegister>> {
 // as the buffers could.
 unsafe impl<H: Hal, B: Bus<IntelRegister>> Send for E1000e<H, B> {}
 
+/// The address that a card which was reset has read from its memory.
+fn station(bus: impl Bus<IntelRegister>) -> Option<[u8; 6]> {
+    let high = bus.read(IntelRegister::address_high(0));
+    let ([a, b, c, d], [e, f, ..]) =
+        (bus.read(IntelRegister::address_low(0)).to_le_bytes(), high.to_le_bytes());
+    let station = [a, b, c, d, e, f];
+    (high & VALID != 0 && is_station(station)).then_some(station)
+}
+
 impl<H: Hal, B: Bus<IntelRegister>> E1000e<H, B> {
     /// Resets the card behind `bus` and waits for its link. Allocates its rings, and nothing later.
     ///
@@ -72,7 +83,8 @@ impl<H: Hal, B: Bus<IntelRegister>> E1000e<H, B> {
             interrupt: E1000eInterrupt { bus, changed: Box::leak(Box::new(AtomicBool::new(false))) },
             receive: ReceiveRing::new(),
             transmit: TransmitRing::new(),
-            own: [0; 6],
+            station: station(bus),
+            own: [[0; 6]; 2],
             link: link(up.ok_or(E1000eError::NoLink)?),
             enabled: Causes::empty(),
             by_message: false,
@@ -119,10 +131,11 @@ impl<H: Hal, B: Bus<IntelRegister>> E1000e<H, B> {
     fn set_up(&self) {
         let bus = &self.bus;
         (0..MULTICASTS).for_each(|entry| bus.write(IntelRegister::multicast(entry), 0));
-        (1..ADDRESSES).for_each(|entry| bus.write(IntelRegister::address_high(entry), 0));
-        let [a, b, c, d, e, f] = self.own;
-        bus.write(IntelRegister::address_low(0), u32::from_le_bytes([a, b, c, d]));
-        bus.write(IntelRegister::address_high(0), u32::from_le_bytes([e, f, 0, 0]) | VALID);
+        (2..ADDRESSES).for_each(|entry| bus.write(IntelRegister::address_high(entry), 0));
+        for ([a, b, c, d, e, f], entry) in self.own.into_iter().zip(0..) {
+            bus.write(IntelRegister::address_low(entry), u32::from_le_bytes([a, b, c, d]));
+            bus.write(IntelRegister::address_high(entry), u32::from_le_bytes([e, f, 0, 0]) | VALID);
+        }
         for register in [
             IntelRegister::THROTTLE,
             IntelRegister::RECEIVE_DELAY,
@@ -256,7 +269,11 @@ impl<H: Hal, B: Bus<IntelRegister>> Nic for E1000e<H, B> {
         (MOST_ROOM - ETHERNET_HEADER) as u16
     }
 
-    fn start(&mut self, own: [u8; 6], start: usize, most: usize) {
+    fn station(&self) -> Option<[u8; 6]> {
+        self.station
+    }
+
+    fn start(&mut self, own: [[u8; 6]; 2], start: usize, most: usize) {
         (self.own, self.start, self.most) = (own, start, most.min(MOST_ROOM));
         self.room = self.most.next_power_of_two().max(LEAST_ROOM);
         self.set_up();

@@ -51,6 +51,8 @@ pub struct Device {
     registers: Vec<u32>,
     /// The link, as its status has it.
     pub link: u32,
+    /// The address that it has after a reset; none of zeros.
+    pub station: [u8; 6],
     /// It never comes out of a reset.
     pub stuck: bool,
     /// How often registers were read, and a tail of either ring was written.
@@ -214,6 +216,9 @@ impl Device {
                     // Is not reset.
                     self.registers[0x5200 / 4..0x5400 / 4].copy_from_slice(&multicast);
                     *self.register(EEPROM) = 1 << 9;
+                    let [a, b, c, d, e, f] = self.station;
+                    *self.register(0x5400) = u32::from_le_bytes([a, b, c, d]);
+                    *self.register(0x5404) = u32::from_le_bytes([e, f, 0, 0x80]);
                     *self.register(CONTROL) = if self.stuck { RESET } else { 0 };
                 }
             }
@@ -267,6 +272,7 @@ impl FakeE1000e {
         Self(Box::leak(Box::new(Mutex::new(Device {
             registers,
             link: 1 << 7 | LINK_UP | 1,
+            station: [0; 6],
             stuck: false,
             reads: 0,
             tails: [0; 2],

@@ -19,11 +19,12 @@ pub type Card = E1000e<HostHal, FakeE1000e>;
 pub const START: usize = 58;
 pub const MOST: usize = 1000;
 pub const OWN: [u8; 6] = [2, 0x50, 0, 0, 0, 7];
+const ALSO: [u8; 6] = [2, 0x50, 0, 0, 0, 8];
 
 /// A card that goes, without buffers.
 pub fn started(bus: FakeE1000e) -> Card {
     let mut card = Card::new(bus).unwrap();
-    card.start(OWN, START, MOST);
+    card.start([OWN, ALSO], START, MOST);
     card
 }
 
@@ -102,9 +103,11 @@ fn b5_a_card_is_set_up_whatever_was_left_in_it() {
     let words = |device: &mut super::fake::Device, at: usize, count: usize| -> Vec<u32> {
         (0..count).map(|word| *device.register(at + 4 * word)).collect()
     };
-    // Its own address alone, which counts, and no group's.
+    // Its own addresses alone, which counts, and no group's.
     let mut own = [0; 32];
-    (own[0], own[1]) = (u32::from_le_bytes([2, 0x50, 0, 0]), 0x8000_0700);
+    for (words, last) in own.chunks_mut(2).zip([7, 8]) {
+        words.copy_from_slice(&[u32::from_le_bytes([2, 0x50, 0, 0]), 0x8000_0000 | last << 8]);
+    }
     assert_eq!(words(&mut device, 0x5400, 32), own);
     assert_eq!(words(&mut device, 0x5200, 128), [0; 128]);
     // Neither all frames nor damaged ones nor broadcasts; longer ones; buffers of 1024; no checksum in them.
@@ -123,7 +126,7 @@ fn b5_a_card_is_set_up_whatever_was_left_in_it() {
         [(100, 3 << 16), (257, 2 << 16), (2048, 0), (2049, 3 << 16 | 1 << 25), (9000, 3 << 16 | 1 << 25)]
     {
         let bus = FakeE1000e::new();
-        Card::new(bus).unwrap().start(OWN, START, most);
+        Card::new(bus).unwrap().start([OWN, ALSO], START, most);
         assert_eq!(*bus.device().register(RECEIVE) & (3 << 16 | 1 << 25), size, "{most}");
     }
 }
@@ -439,19 +442,25 @@ fn b5_what_the_card_reads_is_in_memory_before_it_is_shown() {
 #[test]
 fn d1_packets_of_the_torus_go_from_card_to_card() {
     let buses = [FakeE1000e::new(), FakeE1000e::new()];
+    let station = [0, 0x1b, 0x21, 1, 2, 3];
+    buses[0].device().station = station;
     let [mut here, mut there] =
         [0, 1].map(|node| TorusAdapter::new(Card::new(buses[node as usize]).unwrap(), node).unwrap());
-    for (node, bus) in (0..).zip(buses) {
+    for ((node, bus), station) in (0..).zip(buses).zip([station, torus::mac(1)]) {
         let mut device = bus.device();
-        let [low, high] = [0x5400, 0x5404].map(|offset| device.register(offset).to_le_bytes());
-        assert_eq!([low, high].concat()[..6], torus::mac(node), "others' frames are the card's to drop");
+        let taken = [0x5400, 0x5408].map(|at| {
+            let [low, high] = [at, at + 4].map(|offset| device.register(offset).to_le_bytes());
+            [low, high].concat()[..6].to_vec()
+        });
+        assert_eq!(taken, [station, torus::mac(node)], "others' frames are the card's to drop");
     }
-    assert_eq!(here.mtu(), 4096 - 14 - 32);
+    assert_eq!(here.mtu(), 4096 - 14 - 8 - 32);
     let (header, inline, payload) = ([9; 56], [8; 10], vec![7; 4000].leak());
     // SAFETY: all that is lent is leaked, and the cookie is free.
     assert!(unsafe { here.transmit(1, &header, &inline, [Lent::new(payload), Lent::NONE], 3) });
     here.flush();
     let frame = buses[0].device().send().unwrap();
+    assert_eq!((&frame[..6], &frame[6..12]), (&torus::mac(1)[..], &station[..]));
     assert_eq!(here.reclaim().map(|(cookie, _)| cookie), Some(3));
     assert!(buses[1].device().receive(&frame));
     let packet = there.receive().unwrap();

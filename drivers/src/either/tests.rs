@@ -3,11 +3,10 @@
 use super::Either;
 use crate::adapter::{Adapter as _, Lent};
 use crate::nic::{Acknowledge, Nic as _, Told};
-use crate::torus::{ETHERTYPE_RELIABLE, TorusAdapter, mac};
+use crate::torus::{ETHERTYPE_RELIABLE, TorusAdapter, frame, mac};
 use crate::virtio::VirtioNet;
 use crate::virtio::fake::{FakeCard, HostHal};
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::vec::Vec;
 
 type Nic = VirtioNet<HostHal, FakeCard>;
 
@@ -23,11 +22,11 @@ fn b5_a_card_of_either_kind_does_what_it_does_alone() {
         // SAFETY: nothing is lent.
         assert!(unsafe { adapter.transmit(7, &[1; 32], &[2; 24], [Lent::NONE; 2], 5) });
         adapter.flush();
-        let (frame, _) = card.transmit().unwrap();
-        assert_eq!((&frame[..6], &frame[6..12]), (&mac(7)[..], &mac(node)[..]));
+        let (left, _) = card.transmit().unwrap();
+        assert_eq!((&left[..6], &left[6..12]), (&mac(7)[..], &mac(node)[..]));
         assert_eq!(adapter.reclaim().map(|(cookie, _)| cookie), Some(5));
         assert!(!adapter.arm(true));
-        let came: Vec<u8> = [&mac(node)[..], &mac(9), &ETHERTYPE_RELIABLE.to_be_bytes(), &[3; 64]].concat();
+        let came = frame(node, 9, ETHERTYPE_RELIABLE, &[3; 64]);
         assert_eq!(card.receive(&came), Some(true), "an interrupt was asked for");
         assert!(adapter.arm(false));
         let buffer = adapter.receive().unwrap();

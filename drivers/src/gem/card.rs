@@ -48,6 +48,7 @@ pub struct Gem<H, B: Bus<Register> = Mmio<Register>> {
     most: usize,
     room: usize,
     mtu: u16,
+    station: Option<[u8; 6]>,
     /// Whether it was shown buffers.
     running: bool,
     rounds: u32,
@@ -111,6 +112,7 @@ impl<H: Hal, B: Bus<Register>> Gem<H, B> {
             most: 0,
             room: 0,
             mtu: setup.mtu.map_or(mtu, |told| told.min(mtu)),
+            station: setup.station,
             running: false,
             rounds: 0,
             faults: GemFaults::default(),
@@ -238,13 +240,19 @@ impl<H: Hal, B: Bus<Register>> Nic for Gem<H, B> {
         if self.coherent { LINE } else { H::line().max(LINE) }
     }
 
-    fn start(&mut self, own: [u8; 6], start: usize, most: usize) {
+    fn station(&self) -> Option<[u8; 6]> {
+        self.station
+    }
+
+    fn start(&mut self, own: [[u8; 6]; 2], start: usize, most: usize) {
         let most = most.min(self.longest - CHECKSUM);
         (self.start, self.most) = (start, most);
         self.room = (start % 4 + most).next_multiple_of(UNIT);
-        let [a, b, c, d, e, f] = own;
-        self.bus.write(Register::ADDRESS_LOW, u32::from_le_bytes([a, b, c, d]));
-        self.bus.write(Register::ADDRESS_HIGH, u32::from_le_bytes([e, f, 0, 0]));
+        for ([a, b, c, d, e, f], number) in own.into_iter().zip(0..) {
+            let [low, high] = Register::address(number);
+            self.bus.write(low, u32::from_le_bytes([a, b, c, d]));
+            self.bus.write(high, u32::from_le_bytes([e, f, 0, 0]));
+        }
         let jumbo = most + CHECKSUM > PLAIN_FRAME;
         if jumbo {
             self.bus.write(Register::JUMBO_LENGTH, (most + CHECKSUM) as u32);

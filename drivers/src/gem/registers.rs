@@ -24,14 +24,19 @@ impl Register {
     pub(crate) const INTERRUPT_DISABLE: Self = Self(0x2c);
     pub(crate) const PHY: Self = Self(0x34);
     pub(crate) const JUMBO_LENGTH: Self = Self(0x48);
-    pub(crate) const ADDRESS_LOW: Self = Self(0x88);
-    pub(crate) const ADDRESS_HIGH: Self = Self(0x8c);
     pub(crate) const MODULE: Self = Self(0xfc);
     pub(crate) const DESIGN_1: Self = Self(0x280);
     pub(crate) const DESIGN_2: Self = Self(0x284);
     pub(crate) const DESIGN_6: Self = Self(0x294);
     pub(crate) const TRANSMIT_RING_HIGH: Self = Self(0x4c8);
     pub(crate) const RECEIVE_RING_HIGH: Self = Self(0x4d4);
+
+    /// Address `number` of those that it takes frames for, below 4: its first four bytes, then the others. It counts from the
+    /// latter's writing on.
+    pub(crate) const fn address(number: u16) -> [Self; 2] {
+        let low = 0x88 + 8 * (number & 3);
+        [Self(low), Self(low + 4)]
+    }
 
     /// The transmit ring of queue `queue`, from 1 to 7.
     pub(crate) const fn transmit_ring_of(queue: u16) -> Self {

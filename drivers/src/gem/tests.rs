@@ -15,12 +15,12 @@ pub type Card = Gem<HostHal, FakeGem>;
 /// Where frames begin in buffers, as the torus has it, and most bytes of one.
 pub const START: usize = 58;
 pub const MOST: usize = 1000;
-const SETUP: GemSetup = GemSetup { mtu: None, coherent: true, memory_end: u64::MAX };
+const SETUP: GemSetup = GemSetup { mtu: None, station: None, coherent: true, memory_end: u64::MAX };
 
 /// A card that goes, without buffers.
 pub fn started(bus: FakeGem, setup: GemSetup) -> Card {
     let mut card = Card::new(bus, setup).unwrap();
-    card.start([2, 0x50, 0, 0, 0, 7], START, MOST);
+    card.start([[2, 0x50, 0, 0, 0, 7]; 2], START, MOST);
     card
 }
 
@@ -458,17 +458,26 @@ fn b4_b5_a_card_that_sees_no_caches_is_shown_memory_and_one_that_does_costs_noth
     }
 }
 
+/// What the tree says of the two cards.
+const STATIONS: [Option<[u8; 6]>; 2] = [Some([0x70, 0xb3, 0xd5, 0x92, 0xf0, 1]), None];
+
 #[test]
 fn d1_packets_of_the_torus_go_from_card_to_card() {
     let buses = [FakeGem::new(), FakeGem::new()];
     let [mut here, mut there] = [0, 1].map(|node| {
-        let card = Card::new(buses[node as usize], GemSetup { mtu: Some(1500), ..SETUP }).unwrap();
+        let setup = GemSetup { mtu: Some(1500), station: STATIONS[node as usize], ..SETUP };
+        let card = Card::new(buses[node as usize], setup).unwrap();
         TorusAdapter::new(card, node).unwrap()
     });
     for (node, bus) in (0..).zip(buses) {
         let registers = bus.device().registers;
-        let [low, high] = [0x88, 0x8c].map(|offset| registers[offset / 4].to_le_bytes());
-        assert_eq!([low, high].concat()[..6], torus::mac(node), "others' frames are the card's to drop");
+        let taken = [0x88, 0x90].map(|at| {
+            let [low, high] = [at, at + 4].map(|offset: usize| registers[offset / 4].to_le_bytes());
+            [low, high].concat()[..6].to_vec()
+        });
+        let rank = torus::mac(node);
+        let station = STATIONS[node as usize].unwrap_or(rank);
+        assert_eq!(taken, [station, rank], "others' frames are the card's to drop");
         assert_eq!(registers[1] >> 5 & 1, 1, "and broadcasts");
     }
     let (header, inline, payload) = ([9; 56], [8; 10], vec![7; 1000].leak());
@@ -476,6 +485,7 @@ fn d1_packets_of_the_torus_go_from_card_to_card() {
     assert!(unsafe { here.transmit(1, &header, &inline, [Lent::new(payload), Lent::NONE], 3) });
     here.flush();
     let frame = buses[0].device().send().unwrap();
+    assert_eq!((&frame[..6], &frame[6..12]), (&torus::mac(1)[..], &STATIONS[0].unwrap()[..]));
     assert_eq!(here.reclaim().map(|(cookie, _)| cookie), Some(3));
     assert!(buses[1].device().receive(&frame));
     let packet = there.receive().unwrap();

@@ -139,6 +139,13 @@ fn write_anywhere(wire: &Wire, frame: &mut [u8]) {
     let _ = wire.write_to_prefix(frame);
 }
 
+/// Likewise.
+#[cold]
+#[inline(never)]
+fn write_checksum_anywhere(place: &mut [u8; CHECKSUM_BYTES], checksum: u32) {
+    *place = checksum.to_le_bytes();
+}
+
 impl Link {
     /// Writes the wire form to the first [`LINK_BYTES`] of `frame`, in front of a packet that begins with the rest of it and
     /// goes on with `pieces`; `crc` is [`crc32c`], or agrees with it. A shorter frame stays as it is.
@@ -179,7 +186,10 @@ impl Link {
                 state = crc(state, piece);
             }
         }
-        *checksum = (!state).to_le_bytes();
+        match u32::mut_from_bytes(checksum) {
+            Ok(place) => *place = (!state).to_le(),
+            Err(_) => write_checksum_anywhere(checksum, !state),
+        }
     }
 
     /// Reads the header at the front of `frame`, if header and packet are whole. `crc` as for [`seal`](Self::seal).

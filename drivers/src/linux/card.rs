@@ -234,7 +234,7 @@ impl<H: 'static> Nic for Card<H> {
         self.mtu
     }
 
-    fn start(&mut self, _: [u8; 6], start: usize, most: usize) {
+    fn start(&mut self, _: [[u8; 6]; 2], start: usize, most: usize) {
         (self.start, self.most) = (start, most);
     }
 

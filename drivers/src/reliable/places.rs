@@ -120,6 +120,9 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
     #[cold]
     pub(super) fn take_words(&mut self, source: u32, link: &Link, buffer: RxBuffer) -> Option<RxBuffer> {
         let words = words_of(link);
+        if words.word == Word::Connect {
+            self.inner.learn(&buffer);
+        }
         let Some(index) = self.peers.find(source) else {
             match hear_stranger(&words) {
                 _ if self.is_gone(source) => self.counters.stale += 1,

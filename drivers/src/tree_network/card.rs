@@ -67,7 +67,7 @@ impl<N: Nic> Card<N> {
             return Err(SmallMtu(mtu));
         }
         let own = mac(node);
-        nic.start(own, FRAME_START, FRONT + payload);
+        nic.start([own; 2], FRAME_START, FRONT + payload);
         let line = nic.line();
         let stride = (LINE + payload + TAILROOM).next_multiple_of(line);
         let memory = Box::leak(vec![0u8; RX_BUFFERS * stride + line].into_boxed_slice());

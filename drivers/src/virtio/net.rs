@@ -5,7 +5,7 @@
 
 use super::queue::{Piece, Rings, Virtqueue};
 use super::{Hal, Transport, VirtioError, mmio, negotiate};
-use crate::nic::{ETHERNET_MTU, HEADROOM, Lent, Nic, RX_BUFFERS, Watch};
+use crate::nic::{ETHERNET_MTU, HEADROOM, Lent, Nic, RX_BUFFERS, Watch, is_station};
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 
@@ -30,6 +30,7 @@ pub struct VirtioNet<H, T: Transport = mmio::MmioTransport> {
     start: usize,
     most: usize,
     mtu: u16,
+    station: Option<[u8; 6]>,
 }
 
 // SAFETY: the pointers in `buffers` are each the only way to their memory; the card as a whole may move between harts
@@ -57,6 +58,7 @@ impl<H: Hal, T: Transport> VirtioNet<H, T> {
             start: 0,
             most: 0,
             mtu: config.mtu.unwrap_or(ETHERNET_MTU),
+            station: config.mac.filter(|&mac| is_station(mac)),
         })
     }
 }
@@ -98,7 +100,12 @@ impl<H: Hal, T: Transport> Nic for VirtioNet<H, T> {
         self.mtu
     }
 
-    fn start(&mut self, _own: [u8; 6], start: usize, most: usize) {
+    fn station(&self) -> Option<[u8; 6]> {
+        self.station
+    }
+
+    // Without its control queue the device takes all frames: others' are its user's to drop.
+    fn start(&mut self, _own: [[u8; 6]; 2], start: usize, most: usize) {
         (self.start, self.most) = (start.saturating_sub(HEADER), HEADER + most);
     }
 

@@ -114,13 +114,13 @@ fn in_slot<H: Hal>(slot: &Slot) -> Option<Tried<H>> {
             let transport = unsafe { mmio::MmioTransport::new(registers) }.ok()?;
             (transport.device_id() == NETWORK_CARD).then(|| virtio(Either::First(transport)))
         }
-        SlotKind::Gem { coherent, mtu } => {
+        SlotKind::Gem { coherent, mtu, station } => {
             let banks = arch::machine()?.banks.iter();
             let memory_end = banks.map(|bank| bank.region.end() as u64).max()?;
             // SAFETY: the tree says that a GEM is there, and translation maps it as device memory. The node asks each slot
             // once.
             let bus = unsafe { Mmio::new(registers) };
-            let card = Gem::new(bus, gem::GemSetup { mtu, coherent, memory_end });
+            let card = Gem::new(bus, gem::GemSetup { mtu, station, coherent, memory_end });
             Some(card.map(|gem| Either::Second(Either::First(gem))).map_err(CardError::Gem))
         }
     }

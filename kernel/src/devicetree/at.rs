@@ -65,6 +65,18 @@ impl At<'_> {
         TreeError { what, node: self.node.name() }
     }
 
+    /// The address of a network card: that which firmware used last, else that which it was made with.
+    ///
+    /// # Errors
+    /// It is not of six bytes, a group's, or none.
+    pub fn station(&self) -> Result<Option<[u8; 6]>, TreeError> {
+        let told = ["mac-address", "local-mac-address"].iter().find_map(|name| value(&self.node, name));
+        let Some(bytes) = told else { return Ok(None) };
+        let station =
+            bytes.try_into().ok().filter(|station: &[u8; 6]| station[0] & 1 == 0 && *station != [0; 6]);
+        station.map(Some).ok_or(self.error("a network card whose address is no station's"))
+    }
+
     /// Where the node's registers lie for a hart, through all the buses around it, the first [`MOST_REGIONS`]; those of no length are
     /// left out.
     ///

@@ -360,7 +360,8 @@ impl Builder {
             | "xlnx,versal-gem"
             | "sifive,fu540-c000-gem" => {
                 let mtu = cell(&at.node, "max-frame-size").and_then(|bytes| u16::try_from(bytes).ok());
-                self.slot(at, SlotKind::Gem { coherent: at.is_coherent(self.coherent), mtu })?;
+                let coherent = at.is_coherent(self.coherent);
+                self.slot(at, SlotKind::Gem { coherent, mtu, station: at.station()? })?;
             }
             _ => {}
         }

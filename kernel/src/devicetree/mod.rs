@@ -161,6 +161,8 @@ pub enum SlotKind {
         coherent: bool,
         /// Most bytes of a frame behind its header, if the tree says so.
         mtu: Option<u16>,
+        /// Its address, if the tree says so.
+        station: Option<[u8; 6]>,
     },
 }
 

@@ -354,7 +354,7 @@ fn n3_the_machine_is_what_zcu102_says() {
     assert_eq!((machine.timer_interrupt, machine.firmware), (Some(16 + 11), Firmware::PsciSmc));
     assert_eq!((machine.harts.len(), machine.booted), (4, 3));
     // The third is disabled.
-    let gem = SlotKind::Gem { coherent: false, mtu: None };
+    let gem = SlotKind::Gem { coherent: false, mtu: None, station: None };
     let line = |number: u32| Interrupt { number: 32 + number, edge: false };
     assert_eq!(slots(&machine, 0), [(gem, 0xff0b_0000, line(57)), (gem, 0xff0c_0000, line(59))]);
 }
@@ -367,7 +367,7 @@ fn slots(machine: &Machine, first: usize) -> Vec<(SlotKind, usize, Interrupt)> {
 #[test]
 fn b5_cards_on_boards_are_found_once_each_and_say_whether_they_see_the_caches() {
     let line = |number| Interrupt { number, edge: false };
-    let gem = |coherent| SlotKind::Gem { coherent, mtu: None };
+    let gem = |coherent| SlotKind::Gem { coherent, mtu: None, station: None };
     // Compatible with two names, after eight slots of virtio; nothing is said of caches, which on Arm means that it sees none.
     let machine = read(VERSAL, 0x10_0000, 1);
     let two = [(gem(false), 0xff0c_0000, line(32 + 0x38)), (gem(false), 0xff0d_0000, line(32 + 0x3a))];
@@ -375,15 +375,40 @@ fn b5_cards_on_boards_are_found_once_each_and_say_whether_they_see_the_caches() 
     assert_eq!(machine.slots[7].kind, SlotKind::VirtioMmio);
     // Likewise on RISC-V, where it means that it sees them.
     let machine = read(SIFIVE_U, 0x8020_0000, 1);
-    assert_eq!(slots(&machine, 0), [(gem(true), 0x1009_0000, line(0x35))]);
+    let station = Some([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
+    let own = SlotKind::Gem { coherent: true, mtu: None, station };
+    assert_eq!(slots(&machine, 0), [(own, 0x1009_0000, line(0x35))]);
     // What is said counts, also of a bus.
     let told = with_property(VERSAL, "ethernet@ff0d0000", "dma-coherent", &[]);
     let kinds = slots(&read(told, 0x10_0000, 1), 8).into_iter().map(|(kind, ..)| kind);
     assert_eq!(kinds.collect::<Vec<_>>(), [gem(false), gem(true)]);
     let told = with_property(SIFIVE_U, "soc", "dma-noncoherent", &[]);
     let told = with_property(told, "ethernet@10090000", "max-frame-size", &cells([9000]));
-    let kind = SlotKind::Gem { coherent: false, mtu: Some(9000) };
+    let kind = SlotKind::Gem { coherent: false, mtu: Some(9000), station };
     assert_eq!(slots(&read(told, 0x8020_0000, 1), 0), [(kind, 0x1009_0000, line(0x35))]);
+}
+
+#[test]
+fn b5_a_cards_address_is_the_one_that_firmware_used_and_none_that_is_no_stations_is_taken() {
+    let told = |tree: &[u8], name, address: &[u8]| {
+        read(with_property(tree, "ethernet@10090000", name, address), 0x8020_0000, 1)
+    };
+    let station = |machine: &Machine| match machine.slots[0].kind {
+        SlotKind::Gem { station, .. } => station,
+        other => panic!("{other:?}"),
+    };
+    // (The tree has the other name.)
+    assert_eq!(station(&told(SIFIVE_U, "mac-address", &[2, 0, 0, 0, 0, 9])), Some([2, 0, 0, 0, 0, 9]));
+    let none: [&[u8]; 5] = [&[0; 6], &[0xff; 6], &[3, 0, 0, 0, 0, 9], &[2, 0, 0, 0, 9], &[]];
+    for (name, address) in ["mac-address", "local-mac-address"].into_iter().zip([none; 2]) {
+        for address in address {
+            let problem = told(SIFIVE_U, name, address).problem.expect("it is no station's");
+            assert_eq!(
+                problem.to_string(),
+                "the device tree has a network card whose address is no station's (node ethernet@10090000)"
+            );
+        }
+    }
 }
 
 #[test]

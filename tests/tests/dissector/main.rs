@@ -40,7 +40,7 @@ fn frame(addresses: [[u8; 6]; 2], ether_type: u16, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 fn on_the_torus(ether_type: u16, parts: &[&[u8]]) -> Vec<u8> {
-    frame([torus::mac(2), torus::mac(1)], ether_type, parts)
+    frame([torus::mac(2), torus::mac(1)], ether_type, &[&[2, 0, 0, 0, 1, 0, 0, 0], &parts.concat()])
 }
 
 fn envelope(kind: Kind) -> Envelope {
@@ -65,6 +65,7 @@ fn x4_wireshark_names_every_kind_of_torus_packet() {
         let header = Header::new(&envelope(kind), 4, 6);
         let shown = shown(&lua, &on_the_torus(torus::ETHERTYPE, &[header.as_bytes(), b"head", b"data.."]));
         assert_eq!(shown.protocol, "PAMIR");
+        assert_eq!(["to", "from"].map(|name| shown.fields[&format!("pamir_ranks.{name}")]), [2, 1]);
         assert!(
             shown.info.starts_with(&format!("{kind:?} task 1.0 -> 2.3, message 99, 4 + ")),
             "{}",

@@ -39,6 +39,34 @@ fn n8_nodes_of_each_board_that_all_wait_take_no_processor_time() {
     }
 }
 
+/// The address of a card of the emulator's, as `xtask` numbers them.
+fn card(rank: u32) -> [u8; 6] {
+    [0x52, 0x54, 0, 0, 0, rank as u8]
+}
+
+#[test]
+fn b5_packets_are_of_the_address_that_tree_or_card_have_and_go_to_the_peers() {
+    type Own = fn(u32) -> [u8; 6];
+    // The tree says it; the card does, of virtio and of Intel; nobody.
+    let boards: [(Board, Arch, Own); 4] = [
+        (Board::SifiveU, Arch::Riscv64, card),
+        (Board::Virt, Arch::Aarch64, card),
+        (Board::VirtE1000e, Arch::Riscv64, card),
+        (Board::Versal, Arch::Aarch64, drivers::torus::mac),
+    ];
+    for (board, arch, own) in boards {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("snippets.pcap");
+        let run = Run::new("snippets").board(board).arch(arch).torus("2").pcap(&file).timeout(DEADLINE);
+        expect_clean(&run.run().unwrap());
+        let packets = tests::capture::packets(&file);
+        assert!([0, 1].into_iter().all(|from| packets.iter().any(|packet| packet.from == from)), "{board}");
+        for packet in packets {
+            assert_eq!(packet.addresses, [packet.to, packet.from].map(own), "{board}");
+        }
+    }
+}
+
 #[test]
 fn b6_r2_the_death_of_a_node_of_each_board_is_named_by_all() {
     for (board, arch, _) in BOARDS {

@@ -1,8 +1,9 @@
 //! Ethernet frames of the torus: addresses, Hello, Go and Gone.
 //!
-//! `dst 02:50:rr:rr:rr:rr | src 02:50:rr:rr:rr:rr | 0x88B5 | packet`, where `rr` is a rank, big-endian, or
-//! [`FABRIC`]. Between nodes that mend losses the type is 0x88B6, and a link header comes before the packet or
-//! stands alone; what it says is no concern of the fabric's.
+//! `dst | src | 0x88B5 | rank of the target | rank of the source | packet`, with ranks or [`FABRIC`], little-endian. The
+//! target's address is that of its card or its rank address, `02:50:rr:rr:rr:rr`, where `rr` is the rank, big-endian; the
+//! source's is that of its card. Between nodes that mend losses the type is 0x88B6, and a link header comes before the
+//! packet or stands alone; what it says is no concern of the fabric's.
 
 use super::Fate;
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
@@ -19,53 +20,64 @@ pub const LINK_BYTES: usize = 32;
 pub const FABRIC: u32 = u32::MAX;
 /// Bytes of an Ethernet header.
 pub const ETHERNET_BYTES: usize = 14;
-/// The first two bytes of each address: locally administered, not a group.
+/// Bytes in front of a packet, or of a link header: an Ethernet header and two ranks.
+pub const FRONT_BYTES: usize = ETHERNET_BYTES + 8;
+/// The first two bytes of each rank address: locally administered, not a group.
 const PREFIX: [u8; 2] = [0x02, 0x50];
 
-/// What the Ethernet header of a frame says.
+/// What stands in front of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Addresses {
-    /// Rank in the target address; `None` if it is no address of ours.
-    pub target: Option<u32>,
-    /// Likewise of the source address.
-    pub source: Option<u32>,
+pub struct Front {
+    /// The target's address.
+    pub destination: [u8; 6],
+    /// The source's.
+    pub station: [u8; 6],
     /// The EtherType.
     pub ether_type: u16,
+    /// Rank of the target.
+    pub target: u32,
+    /// Rank of the source.
+    pub source: u32,
 }
 
-impl Addresses {
-    /// Reads the header, or `None` if `frame` is shorter than one.
+impl Front {
+    /// Reads it, or `None` if `frame` is shorter than one.
     pub fn read(frame: &[u8]) -> Option<Self> {
-        let header = frame.first_chunk::<ETHERNET_BYTES>()?;
-        let [target @ .., _, _, _, _, _, _, _, _] = header;
-        let [_, _, _, _, _, _, source @ .., high, low] = header;
+        let (destination, rest) = frame.split_first_chunk()?;
+        let (station, rest) = rest.split_first_chunk()?;
+        let (ether_type, rest) = rest.split_first_chunk()?;
+        let (target, rest) = rest.split_first_chunk()?;
         Some(Self {
-            target: rank(target),
-            source: rank(source),
-            ether_type: u16::from_be_bytes([*high, *low]),
+            destination: *destination,
+            station: *station,
+            ether_type: u16::from_be_bytes(*ether_type),
+            target: u32::from_le_bytes(*target),
+            source: u32::from_le_bytes(*rest.first_chunk()?),
         })
     }
 }
 
-fn rank(&[a, b, rank @ ..]: &[u8; 6]) -> Option<u32> {
-    ([a, b] == PREFIX).then_some(u32::from_be_bytes(rank))
+/// The address that each card takes frames for beside its own.
+pub fn rank_address(rank: u32) -> [u8; 6] {
+    let ([a, b], [c, d, e, f]) = (PREFIX, rank.to_be_bytes());
+    [a, b, c, d, e, f]
 }
 
-/// A frame of `packet` from one rank to another.
+/// A frame of `packet` from one rank to another, by rank addresses.
 pub fn write(target: u32, source: u32, packet: &[u8]) -> Vec<u8> {
-    let mut frame = Vec::with_capacity(ETHERNET_BYTES + packet.len());
-    for rank in [target, source] {
-        frame.extend(PREFIX);
-        frame.extend(rank.to_be_bytes());
-    }
-    frame.extend(ETHER_TYPE.to_be_bytes());
-    frame.extend(packet);
-    frame
+    let ranks = [target, source];
+    [
+        ranks.map(rank_address).as_flattened(),
+        &ETHER_TYPE.to_be_bytes(),
+        ranks.map(u32::to_le_bytes).as_flattened(),
+        packet,
+    ]
+    .concat()
 }
 
 /// Rank and number of nodes that a frame for the fabric claims, if it is a Hello.
 pub fn read_hello(frame: &[u8]) -> Option<(u32, u32)> {
-    let packet = Packet::parse(frame.get(ETHERNET_BYTES..)?).ok()?;
+    let packet = Packet::parse(frame.get(FRONT_BYTES..)?).ok()?;
     let envelope = packet.envelope;
     (envelope.kind == Kind::Hello).then_some((envelope.origin.task(), envelope.total))
 }

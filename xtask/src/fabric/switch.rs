@@ -3,7 +3,7 @@
 use super::awake::{Awake, Plug, Rounds};
 use super::fault_injector::FaultInjector;
 use super::faults::LinkDown;
-use super::frame::{self, Addresses, ETHER_TYPE, ETHER_TYPE_RELIABLE, FABRIC};
+use super::frame::{self, ETHER_TYPE, ETHER_TYPE_RELIABLE, FABRIC, Front, rank_address};
 use super::muster::{Answer, Muster};
 use super::pcap::Capture;
 use super::statistics::{Dropped, FaultCounts, NodeStatistics, Statistics};
@@ -22,6 +22,8 @@ const MAX_COMPLAINTS: u8 = 8;
 struct Node<S> {
     stream: Option<FrameStream<S>>,
     left: Option<String>,
+    /// The address of its card, from its first frame on.
+    station: Option<[u8; 6]>,
     /// A Go is to be sent.
     go: bool,
     /// Of the notices that nodes are gone, those that were sent.
@@ -70,6 +72,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         let node = |_| Node {
             stream: None,
             left: None,
+            station: None,
             go: false,
             told: 0,
             control: 0,
@@ -187,28 +190,37 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
 
     /// Puts a frame on its way, or counts why not.
     fn admit(&mut self, rank: u32, frame: Vec<u8>) {
-        let Some(addresses) = Addresses::read(&frame) else { return };
-        let nodes = self.shape.nodes();
-        let dropped = &mut self.nodes[rank as usize].dropped;
-        let (count, why) = match addresses {
-            Addresses { ether_type, .. } if ![ETHER_TYPE, ETHER_TYPE_RELIABLE].contains(&ether_type) => {
+        let Some(front) = Front::read(&frame) else { return };
+        let stations = |node: u32| self.nodes.get(node as usize).and_then(|node| node.station);
+        let is_for =
+            |node: u32| front.destination == rank_address(node) || stations(node) == Some(front.destination);
+        let is_one_cards = front.station[0] & 1 == 0;
+        let is_own = is_one_cards && stations(rank).is_none_or(|own| own == front.station);
+        let is_for_target = is_for(front.target);
+        let Node { dropped, station, .. } = &mut self.nodes[rank as usize];
+        let (count, why) = match front {
+            Front { ether_type, .. } if ![ETHER_TYPE, ETHER_TYPE_RELIABLE].contains(&ether_type) => {
                 (&mut dropped.foreign, format!("it sent a frame of EtherType {ether_type:#06x}"))
             }
-            Addresses { source, .. } if source != Some(rank) => {
-                (&mut dropped.forged, "it sent a frame with a source address that is not its own".into())
+            Front { source, .. } if source != rank || !is_own => {
+                (&mut dropped.forged, "it sent a frame with a source that is not its own".into())
             }
-            Addresses { target: Some(FABRIC), .. } => return self.control(rank, &frame),
-            Addresses { target: Some(target), .. } if target < nodes => {
+            Front { target, .. } if !is_for_target => (
+                &mut dropped.unroutable,
+                format!("it sent node {target} a frame by an address that is another's"),
+            ),
+            Front { target: FABRIC, .. } => {
+                *station = Some(front.station);
+                return self.control(rank, &frame);
+            }
+            Front { target, .. } if target < self.shape.nodes() => {
+                *station = Some(front.station);
                 let number = self.injector.as_mut().map_or(0, |injector| injector.number(rank, target));
                 // There is room and both ranks are checked, so it is taken.
                 let _ = self.torus.inject(Packet { number, ..Packet::new(rank, target, frame) });
                 return;
             }
-            Addresses { target, .. } => {
-                let target =
-                    target.map_or("an address that is no node's".into(), |rank| format!("node {rank}"));
-                (&mut dropped.unroutable, format!("it sent a frame to {target}"))
-            }
+            Front { target, .. } => (&mut dropped.unroutable, format!("it sent a frame to node {target}")),
         };
         *count += 1;
         self.complain(rank, || why);

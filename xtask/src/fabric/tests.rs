@@ -1,6 +1,6 @@
 //! The whole fabric over real sockets, with nodes played by this process. Each test has a deadline.
 
-use super::frame::{self, ETHERNET_BYTES};
+use super::frame::{self, FRONT_BYTES};
 use super::*;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -89,7 +89,7 @@ pub fn data(target: u32, origin: u32, number: u32, length: usize) -> Vec<u8> {
 }
 
 pub fn number(frame: &[u8]) -> u32 {
-    u32::from_le_bytes(*frame[ETHERNET_BYTES..].first_chunk().unwrap())
+    u32::from_le_bytes(*frame[FRONT_BYTES..].first_chunk().unwrap())
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn x4_go_is_given_once_all_nodes_have_said_hello() {
         nodes[2].send(&frame::hello(2, 3));
         nodes[0].send(&frame::hello(0, 3));
         let mut other = frame::hello(0, 3);
-        other[11] = 1;
+        (other[11], other[18]) = (1, 1);
         nodes[1].send(&other);
         nodes[1].send(&frame::hello(1, 8));
         until(|| fabric.statistics().nodes[1].dropped.control == 2);
@@ -165,7 +165,7 @@ fn x4_all_pairs_of_2x2x2_exchange_frames_in_order_and_the_capture_has_them() {
                 let mut next = [0; 8];
                 for _ in 0..EACH * 8 {
                     let frame = reader.receive();
-                    let origin = frame::Addresses::read(&frame).unwrap().source.unwrap();
+                    let origin = frame::Front::read(&frame).unwrap().source;
                     let number = next[origin as usize];
                     assert_eq!(frame, data(rank, origin, number, length(number)));
                     next[origin as usize] += 1;
@@ -195,7 +195,7 @@ fn x4_all_pairs_of_2x2x2_exchange_frames_in_order_and_the_capture_has_them() {
         assert_eq!(frames.len(), 8 * 8 * EACH as usize + 8 + 8);
         assert_eq!(frames.iter().filter(|(_, frame)| *frame == frame::hello(5, 8)).count(), 1);
         assert_eq!(frames.iter().filter(|(_, frame)| *frame == frame::go(5, 8)).count(), 1);
-        let of_pair = |frame: &&Vec<u8>| frame[..12] == data(7, 0, 0, 0)[..12];
+        let of_pair = |frame: &&Vec<u8>| frame[..FRONT_BYTES] == data(7, 0, 0, 0)[..FRONT_BYTES];
         let numbers: Vec<u32> =
             frames.iter().map(|(_, frame)| frame).filter(of_pair).map(|f| number(f)).collect();
         assert_eq!(numbers, (0..EACH).collect::<Vec<_>>());
@@ -335,6 +335,48 @@ fn d9_frames_that_are_not_of_the_torus_are_counted_and_dropped() {
         assert_eq!(node.dropped, expected);
         assert_eq!(node.injected.packets, 3);
         assert_eq!(node.left, None);
+    });
+}
+
+#[test]
+fn x4_frames_go_by_the_address_that_a_port_was_heard_with_or_by_rank_and_by_no_other() {
+    with_deadline(|| {
+        let (fabric, _folder) = fabric("2");
+        let mut nodes: Vec<Node> = (0..2).map(|node| Node::connect(&fabric, node)).collect();
+        let station = |rank: u32| [0x70, 0xb3, 0xd5, 0, 0, rank as u8];
+        let addressed = |mut frame: Vec<u8>, to: Option<[u8; 6]>, from: [u8; 6]| {
+            frame[6..12].copy_from_slice(&from);
+            to.into_iter().for_each(|to| frame[..6].copy_from_slice(&to));
+            frame
+        };
+        for (rank, node) in (0..).zip(&mut nodes) {
+            node.send(&addressed(frame::hello(rank, 2), None, station(rank)));
+        }
+        for (rank, node) in (0..).zip(&mut nodes) {
+            assert_eq!(node.receive(), frame::go(rank, 2));
+        }
+        let sent = |to, from| addressed(data(1, 0, 7, 10), to, from);
+        for (to, from) in [
+            // Nobody's, its own, its own rank's.
+            (Some(station(2)), station(0)),
+            (Some(station(0)), station(0)),
+            (Some(frame::rank_address(0)), station(0)),
+            // Not what it was heard with.
+            (Some(station(1)), station(1)),
+            (Some(station(1)), frame::rank_address(0)),
+        ] {
+            nodes[0].send(&sent(to, from));
+        }
+        for to in [None, Some(station(1))] {
+            nodes[0].send(&sent(to, station(0)));
+            assert_eq!(nodes[1].receive(), sent(to, station(0)));
+        }
+        let dropped = fabric.statistics().nodes[0].dropped;
+        assert_eq!((dropped.unroutable, dropped.forged, dropped.total()), (3, 2, 5));
+        let mut group = addressed(data(0, 1, 7, 10), None, station(1));
+        group[6] |= 1;
+        nodes[1].send(&group);
+        until(|| fabric.statistics().nodes[1].dropped.forged == 1);
     });
 }
 

@@ -6,7 +6,7 @@ use super::{elapse, now};
 use crate::adapter::FABRIC;
 use crate::platform::Platform;
 use crate::reliable::{LINK_BYTES, Reliable};
-use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, TorusAdapter, mac};
+use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, FRAME_HEADER, TorusAdapter, frame, mac};
 use crate::unit::tests::{endpoint, envelope, pattern, shared};
 use crate::unit::{MessageUnit, NodePort, Setup, Sharing};
 use crate::virtio::VirtioNet;
@@ -362,7 +362,7 @@ pub(super) fn card_units(cards: &[FakeCard; 2]) -> [&'static CardUnit; 2] {
     for (card, node) in cards.iter().zip(0..) {
         let go = Envelope { kind: Kind::Go, ..envelope(endpoint(0, 0), endpoint(node, 0), 0) };
         let packet = Header::new(&go, 0, 0);
-        let frame = [&mac(node)[..], &mac(FABRIC), &ETHERTYPE.to_be_bytes(), packet.as_bytes()].concat();
+        let frame = frame(node, FABRIC, ETHERTYPE, packet.as_bytes());
         card.receive(&frame).unwrap();
     }
     units.iter().for_each(|unit| unit.join(2));
@@ -370,7 +370,7 @@ pub(super) fn card_units(cards: &[FakeCard; 2]) -> [&'static CardUnit; 2] {
         let hello = card.transmit().unwrap().0;
         assert_eq!(hello[..6], mac(FABRIC));
         assert_eq!(hello[12..14], ETHERTYPE.to_be_bytes());
-        assert_eq!(Packet::parse(&hello[14..]).unwrap().envelope.kind, Kind::Hello);
+        assert_eq!(Packet::parse(&hello[FRAME_HEADER..]).unwrap().envelope.kind, Kind::Hello);
         // It has nothing more to send, and waits to be kicked.
         assert_eq!(card.transmit(), None);
     }
@@ -381,9 +381,14 @@ pub(super) fn card_units(cards: &[FakeCard; 2]) -> [&'static CardUnit; 2] {
 fn d8_over_torus_adapters_packets_have_link_headers_and_hello_has_none() {
     const CARD_MTU: u16 = 512;
     let cards = [FakeCard::new(CARD_MTU), FakeCard::new(CARD_MTU)];
+    let stations = [[0x70, 0xb3, 0, 0, 0, 5], [0x70, 0xb3, 0, 0, 0, 6]];
+    for (card, station) in cards.iter().zip(stations) {
+        card.card().config[..6].copy_from_slice(&station);
+    }
+    let mut by_rank = [true; 2];
     let units = card_units(&cards);
     let mut talkers = [0, 1].map(|node| Talker::new(units[node as usize], node, 0));
-    assert_eq!(talkers[0].port.mtu(), usize::from(CARD_MTU) - 32 - LINK_BYTES);
+    assert_eq!(talkers[0].port.mtu(), usize::from(CARD_MTU) - 8 - 32 - LINK_BYTES);
     let total = if cfg!(miri) { 60 } else { 400 };
     let (mut frames, mut rounds) = (0, 0);
     while !talkers.iter().all(|talker| talker.is_done(total)) {
@@ -394,7 +399,12 @@ fn d8_over_torus_adapters_packets_have_link_headers_and_hello_has_none() {
                     continue;
                 }
                 assert_eq!(frame[12..14], ETHERTYPE_RELIABLE.to_be_bytes());
-                assert!(frame.len() >= 14 + LINK_BYTES);
+                assert!(frame.len() >= FRAME_HEADER + LINK_BYTES);
+                // To an address that is nobody's station, until the peer's is known.
+                assert_eq!(frame[6..12], stations[node]);
+                assert!(frames > 0 || frame[..6] == mac(1 - node as u32));
+                by_rank[node] &= frame[..6] != stations[1 - node];
+                assert!(by_rank[node] == (frame[..6] == mac(1 - node as u32)));
                 frames += 1;
                 // Every seventh is lost, every eleventh twice.
                 for _ in 0..usize::from(frames % 7 != 0) + usize::from(frames % 11 == 0) {
@@ -407,6 +417,7 @@ fn d8_over_torus_adapters_packets_have_link_headers_and_hello_has_none() {
         rounds += 1;
         assert!(rounds < 100_000, "hangs");
     }
+    assert_eq!(by_rank, [false; 2]);
     let statistics = units.map(|unit| unit.statistics());
     assert!(statistics[0].reliability.retransmitted > u64::from(total) / 20);
     assert_eq!(statistics[0].dropped.total() + statistics[1].dropped.total(), 0);

@@ -4,7 +4,7 @@ use super::*;
 use crate::link::{Flags, Link, Seq, unsealed};
 use crate::lossless::Lossless;
 use crate::nic::SmallMtu;
-use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, TorusAdapter, mac};
+use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, TorusAdapter};
 use crate::virtio::fake::FakeCard;
 use crate::virtio::{Features, VirtioError, VirtioNet};
 use pami::packet::Header;
@@ -23,9 +23,7 @@ pub(super) fn unit<const TEST: usize>(card: &FakeCard, node: u32, nodes: u32) ->
     MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 32, agent: None }).unwrap()
 }
 
-pub(super) fn frame(to: u32, from: u32, ethertype: u16, packet: &[u8]) -> Vec<u8> {
-    [&mac(to)[..], &mac(from), &ethertype.to_be_bytes(), packet].concat()
-}
+pub(super) use crate::torus::frame;
 
 /// A packet of node `from` behind the link header of its frame number `at` on a lossless network.
 pub(super) fn counted(to: u32, from: u32, at: u32, packet: &[u8]) -> Vec<u8> {

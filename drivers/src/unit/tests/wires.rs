@@ -5,7 +5,7 @@ use super::card::{CARD_MTU, frame, unit};
 use super::*;
 use crate::link::LINK_BYTES;
 use crate::platform::Platform;
-use crate::torus::{ETHERTYPE, mac};
+use crate::torus::{ETHERTYPE, FRAME_HEADER, mac};
 use crate::virtio::fake::FakeCard;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use pami::device::{Receiving, Sending, Sleeping};
@@ -24,10 +24,10 @@ fn run_wires<const TEST: usize>(cards: &[FakeCard], stop: &AtomicBool) {
                     Host::<TEST>::interrupt(node);
                 }
                 assert_eq!(bytes[6..12], mac(node as u32));
-                let mut to = std::vec![u32::from_be_bytes(bytes[2..6].try_into().unwrap())];
+                let mut to = std::vec![u32::from_le_bytes(bytes[14..18].try_into().unwrap())];
                 let mut bytes = bytes;
                 if to == [crate::adapter::FABRIC] {
-                    let packet = Packet::parse(&bytes[14..]).unwrap().envelope;
+                    let packet = Packet::parse(&bytes[FRAME_HEADER..]).unwrap().envelope;
                     assert_eq!((packet.kind, packet.total), (Kind::Hello, cards.len() as u32));
                     hello[packet.origin.task() as usize] = true;
                     if !hello.iter().all(|&up| up) {
@@ -39,6 +39,7 @@ fn run_wires<const TEST: usize>(cards: &[FakeCard], stop: &AtomicBool) {
                 }
                 for to in to {
                     bytes[..6].copy_from_slice(&mac(to));
+                    bytes[14..18].copy_from_slice(&to.to_le_bytes());
                     cards[to as usize].card().waiting.push_back(bytes.clone());
                 }
             }
@@ -74,7 +75,7 @@ fn d1_two_nodes_join_and_exchange_packets_over_virtio_cards() {
                 units[node].join(2);
                 let (me, peer) = (endpoint(node as u32, 0), endpoint(1 - node as u32, 0));
                 let mut port = units[node].open(ClientId(0), 0, 0, Sharing::Exclusive).unwrap();
-                assert_eq!(port.mtu(), usize::from(CARD_MTU) - 32 - LINK_BYTES);
+                assert_eq!(port.mtu(), usize::from(CARD_MTU) - 8 - 32 - LINK_BYTES);
                 let path = port.locate(peer, true).unwrap();
                 // Both send all the time, and sleep whenever there is nothing to do.
                 let (mut sent, mut received) = (0, 0);
