@@ -361,7 +361,7 @@ impl ShmPort {
     ///
     /// # Errors
     /// [`PushError`]; nothing was queued.
-    #[inline]
+    #[inline(always)]
     pub fn push_packed(
         &mut self,
         target: u16,

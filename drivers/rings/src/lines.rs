@@ -260,7 +260,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`Refused`]; nothing was queued.
-    #[inline]
+    #[inline(always)]
     pub fn push_packed(
         &mut self,
         tag: &Tag,

@@ -209,6 +209,12 @@ impl Shared {
         true
     }
 
+    /// The word at `offset`, if it lies whole in the memory there, at a multiple of eight.
+    #[inline(always)]
+    pub fn read_word(&self, offset: usize) -> Option<u64> {
+        self.word(offset).map(|word| word.load(Ordering::Relaxed))
+    }
+
     /// Adds to the word at `offset` as [`update`](Self::update), if it lies whole in the memory, at a multiple of eight.
     #[inline(always)]
     pub fn add_to_word(&self, offset: usize, operand: u64) -> Option<u64> {

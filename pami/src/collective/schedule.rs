@@ -74,6 +74,17 @@ impl<'a> Schedule<'a> {
         }
     }
 
+    /// Begins again behind the first steps, which were carried out without it. Returns `false` if not all steps are there.
+    #[inline]
+    pub(super) fn begin_behind(&mut self, first: usize) -> bool {
+        self.written && self.round.rewind_behind(first)
+    }
+
+    /// All its steps, if they are there.
+    pub(super) fn all(&self) -> Option<&[Step]> {
+        self.round.all().filter(|_| self.written)
+    }
+
     /// Elements of scratch memory that the steps name, at most.
     pub fn scratch_len(&self) -> usize {
         scratch(&self.call)

@@ -153,7 +153,18 @@ impl Round {
     /// Has all that were written be to do again. Returns `false` if some are not there any more.
     #[inline]
     pub(super) fn rewind(&mut self) -> bool {
-        self.done = 0;
+        self.rewind_behind(0)
+    }
+
+    /// All that were written, if they are there still.
+    pub(super) fn all(&self) -> Option<&[Step]> {
+        (!self.dropped).then_some(&self.steps)
+    }
+
+    /// Has those behind the first ones be to do again. Returns whether all that were written are there still.
+    #[inline]
+    pub(super) fn rewind_behind(&mut self, first: usize) -> bool {
+        self.done = first;
         !self.dropped
     }
 

@@ -70,9 +70,10 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// [`CollectError`]; nothing was started, nothing waits, and the other members wait until this one starts or
     /// [abandons](Self::abandon) it.
-    #[inline]
-    pub fn collect(&mut self, collect: Collect<P>) -> Result<(), CollectError> {
-        self.collectives.collect(collect, &mut self.port, &mut self.transport)?;
+    // What the caller has made is looked at where it lies.
+    #[inline(always)]
+    pub fn collect(&mut self, mut collect: Collect<P>) -> Result<(), CollectError> {
+        self.collectives.collect(&mut collect, &mut self.port, &mut self.transport)?;
         self.note_work();
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod abandoned;
 mod acks;
 mod affinity;
+mod again;
 mod agreement;
 mod ahead;
 mod balance;

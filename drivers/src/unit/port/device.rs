@@ -111,7 +111,8 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
         }
     }
 
-    #[inline]
+    // What is filled in is most often known where it is called: a word, behind a header of one length.
+    #[inline(always)]
     fn push_packed(
         &mut self,
         path: Path,

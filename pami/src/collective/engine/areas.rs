@@ -87,6 +87,21 @@ impl Areas {
         }
     }
 
+    /// The word that a piece is, if it is one and lies at a multiple of eight.
+    #[inline(always)]
+    pub(super) fn word(&self, piece: Piece) -> Option<u64> {
+        let (memory, _) =
+            self.places[piece.area as usize].as_ref().filter(|_| piece.len == size_of::<u64>())?;
+        memory.read_word(piece.start)
+    }
+
+    /// Makes a piece that is a word, and lies at a multiple of eight, this one. Returns whether it is such a piece.
+    #[inline(always)]
+    pub(super) fn write_word(&self, piece: Piece, word: u64) -> bool {
+        let memory = self.places[piece.area as usize].as_ref().filter(|_| piece.len == size_of::<u64>());
+        memory.is_some_and(|(memory, _)| memory.write_word(piece.start, word))
+    }
+
     /// The memory of an area.
     pub(super) fn memory(&self, area: Area) -> Option<&Shared> {
         self.places[area as usize].as_ref().map(|(memory, _)| memory)
@@ -156,13 +171,11 @@ impl Areas {
         let [to, source] = [into.area, from.area].map(|area| self.places[area as usize].as_ref());
         if let (Some((to, _)), Some((source, _))) = (to, source) {
             let (from, into) = (from.start + position, into.start + position);
-            let mut word = [0; size_of::<u64>()];
             // Most short ones are a word, and take less by themselves.
-            let _ = if len == word.len() {
-                source.read(from, &mut word).and_then(|()| to.write(into, &word))
-            } else {
-                source.copy(from, to, into, len)
-            };
+            let word = if len == size_of::<u64>() { source.read_word(from) } else { None };
+            if !word.is_some_and(|word| to.write_word(into, word)) {
+                let _ = source.copy(from, to, into, len);
+            }
         }
         position + len
     }

@@ -30,7 +30,7 @@ pub(super) fn news<A>(
 ) -> Option<(Question, Answer)> {
     let question = Question::of(collect, entry.way.is_open())?;
     let [part] = &parts[..] else { return None };
-    Some((question, Answer { name, part: *part, gist }))
+    Some((question, Answer { name, slot: None, part: *part, gist }))
 }
 
 /// Whether nobody is done with the collective before all have begun it.

@@ -48,6 +48,10 @@ pub(crate) struct Lane {
     asked: bool,
 }
 
+/// Where what is known of a member lies, for good.
+#[derive(Clone, Copy)]
+pub(super) struct LaneNumber(u32);
+
 /// A place for that.
 pub(crate) type LanePlace = Option<Lane>;
 
@@ -98,6 +102,12 @@ impl EarlyMessages {
         EarlyMemory { slots: messages.into_slots(), data, lanes }
     }
 
+    /// Whether nothing is kept.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Early> {
         self.messages.values()
     }
@@ -129,13 +139,25 @@ impl EarlyMessages {
     /// What is known of `peer`, of whom something is known from now on.
     #[inline]
     fn lane(&mut self, peer: Endpoint) -> Option<&mut Lane> {
+        let number = self.number(peer)?;
+        self.numbered(number)
+    }
+
+    #[inline]
+    fn numbered(&mut self, LaneNumber(at): LaneNumber) -> Option<&mut Lane> {
+        self.lanes.get_mut(at as usize)?.as_mut()
+    }
+
+    /// Where that lies; `None` if nobody has credit.
+    #[inline]
+    pub(super) fn number(&mut self, peer: Endpoint) -> Option<LaneNumber> {
         let mask = self.lanes.len().checked_sub(1)?;
         // Those of a task lie side by side.
         let key = (peer.task().wrapping_mul(0x9e37_79b9) >> 7).wrapping_add(peer.context().0.into());
         let home = key as usize & mask;
         let known = self.lanes[home].is_some_and(|lane| lane.peer == peer);
         let at = if known { home } else { self.find_lane(peer, home)? };
-        self.lanes[at].as_mut()
+        Some(LaneNumber(at as u32))
     }
 
     /// The place of a peer, which has one from now on, from this one on.
@@ -148,10 +170,11 @@ impl EarlyMessages {
         Some(at)
     }
 
-    /// Credit for a short message to `peer`, if there is any. It is used when the message has gone.
-    pub(super) fn credit(&mut self, peer: Endpoint) -> Option<Credit<'_>> {
+    /// Credit for a short message to a member, if there is any. It is used when the message has gone.
+    #[inline]
+    pub(super) fn credit(&mut self, lane: LaneNumber) -> Option<Credit<'_>> {
         let credit = self.credit;
-        self.lane(peer).filter(|lane| lane.used < credit).map(Credit)
+        self.numbered(lane).filter(|lane| lane.used < credit).map(Credit)
     }
 
     /// `peer` has taken so many.
@@ -198,9 +221,10 @@ impl EarlyMessages {
         }
     }
 
-    /// Whether a receive of a short message from `peer` has to clear it.
-    pub(super) fn must_clear(&mut self, peer: Endpoint) -> bool {
-        self.is_strict() || self.lane(peer).is_some_and(|lane| lane.asked)
+    /// Whether a receive of a short message from a member has to clear it.
+    #[inline]
+    pub(super) fn must_clear(&mut self, lane: Option<LaneNumber>) -> bool {
+        self.is_strict() || lane.and_then(|lane| self.numbered(lane)).is_some_and(|lane| lane.asked)
     }
 
     /// Takes the message for a receive out, with its data, or for a send: the clear.
@@ -325,14 +349,15 @@ mod tests {
                 && EarlyMessages::new(EarlyMemory { slots: &mut [], data: &mut [], lanes: &mut [] }, 2)
                     .is_strict()
         );
+        let [lane0, lane1] = [0, 1].map(|task| early.number(peer(task)).unwrap());
         for _ in 0..4 {
-            assert!(early.credit(peer(1)).is_some(), "it is not used before it is spent");
-            early.credit(peer(1)).unwrap().spend();
+            assert!(early.credit(lane1).is_some(), "it is not used before it is spent");
+            early.credit(lane1).unwrap().spend();
         }
-        assert!(early.credit(peer(1)).is_none() && early.credit(peer(0)).is_some());
+        assert!(early.credit(lane1).is_none() && early.credit(lane0).is_some());
         early.regain(peer(1), 1);
-        early.credit(peer(1)).unwrap().spend();
-        assert!(early.credit(peer(1)).is_none());
+        early.credit(lane1).unwrap().spend();
+        assert!(early.credit(lane1).is_none());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! An entry is data, of parts that see to themselves. It is of fixed size, whatever the number of members, if they are a range or a rectangle; lists are the
 //! caller's.
 
+use super::contacts::Contacts;
 use super::doomed::Doomed;
 use super::known::Known;
 use super::route::{Channel, Way};
@@ -34,6 +35,8 @@ pub(crate) struct Entry {
     pub(super) doomed: Doomed,
     /// What its last calls came to.
     pub(super) known: Known,
+    /// Who of its members was spoken with last.
+    pub(super) contacts: Contacts,
 }
 
 impl Entry {
@@ -63,6 +66,7 @@ impl Entry {
             way,
             doomed: Doomed::default(),
             known: Known::default(),
+            contacts: Contacts::default(),
         })
     }
 

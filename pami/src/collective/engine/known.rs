@@ -94,6 +94,8 @@ impl Question {
 pub(super) struct Answer {
     /// No other one of the context has the same; not 0.
     pub(super) name: u64,
+    /// The slot that has its steps, if it had when it last rested.
+    pub(super) slot: Option<u32>,
     /// The only one.
     pub(super) part: SchedulePart,
     pub(super) gist: Gist,
@@ -135,6 +137,13 @@ impl Known {
     #[inline]
     pub(super) fn get(&self, place: usize) -> Option<&Answer> {
         self.calls.get(place)?.as_ref().map(|(_, answer)| answer)
+    }
+
+    /// A slot has the steps of what is in a place.
+    pub(super) fn note_slot(&mut self, place: usize, slot: u32) {
+        if let Some((_, answer)) = &mut self.calls[place] {
+            answer.slot = Some(slot);
+        }
     }
 
     pub(super) fn note(&mut self, question: Question, answer: Answer) {
@@ -242,7 +251,12 @@ mod tests {
             };
             known.note(
                 question,
-                Answer { name: 1, part: SchedulePart { run, ..SchedulePart::whole(0, 1, call) }, gist },
+                Answer {
+                    name: 1,
+                    slot: None,
+                    part: SchedulePart { run, ..SchedulePart::whole(0, 1, call) },
+                    gist,
+                },
             );
         }
         let runs = calls.map(|call| Some(known.get(known.find(&call, false)?)?.part.run));

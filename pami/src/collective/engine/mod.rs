@@ -58,14 +58,14 @@
 //! | layer | files | what |
 //! |---|---|---|
 //! | pass | `advance`, `arrive`, `queue`, `geometries`, `announce` | what a context asks of its engine |
-//! | start | `start` | what begins |
+//! | start | `start`, `again` | what begins, and what begins once more |
 //! | routes | `network` | class routes of geometries |
 //! | table | `slots`, `memory` | those in flight; what an engine is made of |
 //! | collective | `slot` | one in flight: its messages, its steps, its end |
 //! | call | `check` | what a call comes to |
 //! | shares | `parts`, `passage` | what an endpoint does of it; a vector in the tree network |
 //! | state | `geometry`, `transfer` | a geometry as a member has it; a message under way |
-//! | parts of state | `areas`, `bulk`, `doomed`, `early`, `route`, `known` | memory, what is lent and got, what was given up, what came early, a class route, the last calls |
+//! | parts of state | `areas`, `bulk`, `contacts`, `doomed`, `early`, `route`, `known` | memory, what is lent and got, who was spoken with, what was given up, what came early, a class route, the last calls |
 //! | share | `part` | a schedule that an endpoint is to run |
 //! | heralds | `herald` | who tells of a failure |
 //! | words | `request`, `wire` | what callers say, what packets say |
@@ -74,11 +74,13 @@
 //! Nothing here knows of contexts: who advances one hands the engine its transport, and calls what the engine says is over.
 
 mod advance;
+mod again;
 mod announce;
 mod areas;
 mod arrive;
 mod bulk;
 mod check;
+mod contacts;
 mod doomed;
 mod early;
 mod geometries;

@@ -22,6 +22,7 @@
 
 use super::Engine;
 use super::advance::EndedCollective;
+use super::again::Again;
 use super::request::{Collect, CollectError};
 use super::slot::Slot;
 use super::start::Start;
@@ -157,15 +158,19 @@ impl<A> Engine<A> {
     ///
     /// # Errors
     /// [`CollectError`]; nothing was started, nothing waits.
-    #[inline(always)]
     pub(crate) fn collect<P: Port>(
         &mut self,
-        mut collect: Collect<A>,
+        collect: &mut Collect<A>,
         port: &mut P,
         transport: &mut Transport<P>,
     ) -> Result<(), CollectError> {
+        let started = match self.start_again(collect, port, transport) {
+            Again::No => self.start(collect, Start::Called, port)?,
+            Again::Started(number) => Some(number),
+            Again::Opened => None,
+        };
         // What is told of one that failed goes before what is said of those behind it.
-        if let Some(number) = self.start(&mut collect, Start::Called, port)?
+        if let Some(number) = started
             && (self.slots.len() == 1 || !self.slots.values().any(Slot::tells))
         {
             self.run_slot(number, false, port, transport);

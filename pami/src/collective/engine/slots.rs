@@ -88,6 +88,27 @@ impl<A> Slots<A> {
         self.table.shift(&mut self.resting, |_| true)
     }
 
+    /// The slot that rests and has all of the call with this name, for that to [open again](Slot::open_again), and its
+    /// number: that one, if it is there.
+    #[inline(always)]
+    pub(super) fn take_again(&mut self, number: u32, name: u64) -> Option<(u32, &mut Slot<A>)> {
+        // The last one that rests is the first to be taken, and most often meant.
+        if self.resting.first() != Some(number) {
+            self.put_first(number);
+        }
+        let taken = self.table.shift(&mut self.resting, |slot| slot.has_all_of(name))?;
+        self.in_use += 1;
+        Some(taken)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_first(&mut self, number: u32) {
+        if self.resting.remove(&mut self.table, number) {
+            self.resting.push_front(&mut self.table, number);
+        }
+    }
+
     /// The one in a slot is over, and in no list. Nothing of the caller's is kept.
     pub(super) fn close(&mut self, number: u32) {
         if let Some(slot) = self.get_mut(number) {
@@ -119,5 +140,71 @@ impl<A> Engine<A> {
             .enumerate()
             .filter(|&(at, one)| others.clone().take(at).filter(|&other| other == one).count() < PLACES)
             .count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::part::SchedulePart;
+    use super::super::request::Collect;
+    use super::super::slot::NewSlot;
+    use super::super::wire::Key;
+    use super::*;
+    use crate::collective::{Algorithm, Blocks, Call, Collective, Tuning};
+    use crate::dispatch::Done;
+    use crate::geometry::WORLD;
+    use std::boxed::Box;
+
+    const DONE: Done<()> = Done { call: &|(), _| {}, cookie: 0 };
+    const KEY: Key = Key { geometry: 0, sequence: 1, part: 0 };
+
+    /// The call of this name takes a slot.
+    fn open(slots: &mut Slots<()>, name: u64) -> u32 {
+        let call = Call {
+            collective: Collective::Barrier,
+            algorithm: Algorithm::Dissemination,
+            size: 2,
+            rank: 0,
+            root: 0,
+            blocks: Blocks::equal(0),
+            sources: Blocks::equal(0),
+            in_place: false,
+            commutative: true,
+            tuning: Tuning { radix: 2, chunk: 1 },
+            grid: None,
+            domains: None,
+        };
+        let part = SchedulePart::whole(0, 0, call);
+        let (number, slot) = slots.take(|| Slot::resting(KEY, DONE, &part)).unwrap();
+        let new = NewSlot {
+            geometry: 0,
+            key: KEY,
+            digest: 0,
+            notice: None,
+            creates: false,
+            ticket: None,
+            element_len: 1,
+            alone: true,
+        };
+        slot.open(new, &part, name, &mut Collect::new(WORLD, Collective::Barrier, DONE));
+        number
+    }
+
+    #[test]
+    fn q4_a_call_finds_the_slot_that_has_its_steps_wherever_that_rests_and_no_other() {
+        let mut slots = Slots::new(Box::leak(Box::new([const { slot_table::Slot::new() }; 4])));
+        let [first, second, third] = [1, 2, 3].map(|name| open(&mut slots, name));
+        assert!(slots.take_again(first, 1).is_none(), "it is in use");
+        [first, second, third].into_iter().for_each(|number| slots.close(number));
+        for (number, name) in [(first, 1), (second, 2), (second, 2), (first, 1), (third, 3)] {
+            assert!(slots.take_again(number, 9).is_none() && slots.is_empty(), "{name} is not 9");
+            let (taken, slot) = slots.take_again(number, name).unwrap();
+            slot.open_again(2, &mut Collect::new(WORLD, Collective::Barrier, DONE));
+            assert_eq!((taken, slots.len()), (number, 1));
+            slots.close(number);
+        }
+        // None has been lost on the way.
+        assert_eq!([4, 5, 6].map(|name| open(&mut slots, name)), [third, first, second]);
+        assert!(slots.take_again(first, 1).is_none() && slots.len() == 3);
     }
 }

@@ -3,6 +3,7 @@
 use super::Engine;
 use super::check;
 use super::geometry::Entry;
+use super::known::Gist;
 use super::limits::WINDOW;
 use super::part::SchedulePart;
 use super::parts::Parts;
@@ -26,6 +27,29 @@ pub(super) enum Start {
     InTurn,
     /// It creates its geometry; members agree in this digest instead of the call's.
     Creation(u32),
+}
+
+/// Whether the areas are as long as a call names them.
+///
+/// # Errors
+/// [`CollectError::TooSmall`], [`CollectError::TooLong`], [`CollectError::Unaligned`].
+#[inline(always)]
+pub(super) fn see_areas<A>(collect: &Collect<A>, gist: &Gist) -> Result<(), CollectError> {
+    let areas = [&collect.input, &collect.output, &collect.scratch];
+    let mut longest = 0;
+    for (area, place) in [Area::Input, Area::Output, Area::Scratch].into_iter().zip(areas) {
+        let bytes = gist.extents[area as usize];
+        let (len, base) = place.as_ref().map_or((0, 0), |(memory, base)| (memory.len(), *base));
+        if len.saturating_sub(base) < bytes {
+            return Err(CollectError::TooSmall { area, bytes });
+        }
+        longest |= len;
+    }
+    // Message units count so far.
+    if longest > u32::MAX as usize {
+        return Err(CollectError::TooLong);
+    }
+    if collect.aligned { see_alignment(areas) } else { Ok(()) }
 }
 
 /// # Errors
@@ -69,6 +93,12 @@ fn put_in_front(parts: &mut Parts, gated: bool, entry: &Entry) {
     let alone = Call { algorithm: Algorithm::Dissemination, size: 1, rank: 0, domains: None, ..barrier };
     // There is a place for it.
     let _ = parts.push(SchedulePart::whole(GATE, 0, if gated { barrier } else { alone }));
+}
+
+/// Whether the next collective of a geometry has a barrier in front, if the members count it.
+#[inline(always)]
+pub(super) fn is_gated(entry: &Entry, gist: &Gist) -> bool {
+    entry.next % WINDOW == WINDOW - 1 && !gist.synchronises
 }
 
 /// Whether the tree network, if there is one, takes vectors from any address.
@@ -132,23 +162,7 @@ impl<A> Engine<A> {
                 (&checked.gist, checked.most)
             }
         };
-        let areas = [&collect.input, &collect.output, &collect.scratch];
-        let mut longest = 0;
-        for (area, place) in [Area::Input, Area::Output, Area::Scratch].into_iter().zip(areas) {
-            let bytes = gist.extents[area as usize];
-            let (len, base) = place.as_ref().map_or((0, 0), |(memory, base)| (memory.len(), *base));
-            if len.saturating_sub(base) < bytes {
-                return Err(CollectError::TooSmall { area, bytes });
-            }
-            longest |= len;
-        }
-        // Message units count so far.
-        if longest > u32::MAX as usize {
-            return Err(CollectError::TooLong);
-        }
-        if collect.aligned {
-            see_alignment(areas)?;
-        }
+        see_areas(collect, gist)?;
         // With a barrier in front, whether this one has one or not.
         let limit = self.most_places();
         if 1 + most > limit {
@@ -157,7 +171,7 @@ impl<A> Engine<A> {
         let called = collect.form != Form::All;
         let notice = called.then(|| Notice::new(collect, (gist.algorithm, gist.tuning)));
         let agreed = if let Start::Creation(digest) = how { Some(digest) } else { None };
-        let (element_len, synchronises) = (gist.element_len, gist.synchronises);
+        let (element_len, gated) = (gist.element_len, !called && is_gated(entry, gist));
         let digest = agreed.unwrap_or(gist.digest);
         let behind = how == Start::Called && !self.queue.is_empty() && self.queue.has(index);
         let room = if behind { 0 } else { self.room_for(index) };
@@ -171,7 +185,6 @@ impl<A> Engine<A> {
             self.noted += 1;
             entry.known.note(question, answer);
         }
-        let gated = !called && entry.next % WINDOW == WINDOW - 1 && !synchronises;
         if gated || known.is_none() && parts.is_empty() {
             if let Some(answer) = known.take().and_then(|place| entry.known.get(place)) {
                 let _ = parts.push(answer.part);
@@ -191,7 +204,7 @@ impl<A> Engine<A> {
         }
         // A call of one part hands its areas on, which are its own.
         let alone = count == 1 && !collect.divided;
-        let mut last = 0;
+        let (mut last, mut on_route) = (0, false);
         let Self { slots, geometries, in_flight, .. } = self;
         let Some(Entry { way, known: calls, doomed, .. }) = &mut geometries[index] else {
             return Err(CollectError::UnknownGeometry(collect.geometry));
@@ -203,6 +216,7 @@ impl<A> Engine<A> {
         };
         for part in parts {
             let ticket = way.channel().filter(|_| network::speaks(&part.call)).map(Channel::ticket);
+            on_route |= ticket.is_some();
             let number = if called { CALLED | part.number } else { part.number };
             let key = Key { geometry: collect.geometry.0, sequence, part: number };
             // There is room for all of them.
@@ -220,6 +234,10 @@ impl<A> Engine<A> {
             slot.open(new, part, name, collect);
             last = number;
             in_flight.push(slots, number);
+        }
+        // Whose number is the caller's, or whose turn on a class route is told, is opened in full each time.
+        if let Some(place) = known.filter(|_| !called && !on_route) {
+            calls.note_slot(place, last);
         }
         if doomed {
             self.end_doomed(index, sequence, called);

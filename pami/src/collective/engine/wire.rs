@@ -270,18 +270,66 @@ impl<'a, P: Port> Wire<'a, P> {
         SHORT_LIMIT.min(self.room())
     }
 
+    /// Nodes that are gone so far.
+    #[inline]
+    pub(super) fn deaths(&self) -> u32 {
+        self.port.deaths()
+    }
+
     /// Queues a packet whose `len` bytes of data `fill` writes.
     pub(super) fn push(
         &mut self,
         target: Endpoint,
         word: Word,
         label: &Label,
-        (offset, len, total): (usize, usize, usize),
+        measures: (usize, usize, usize),
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Stop> {
         // Who has ended did so well without that.
         let Some(path) = self.path(target)? else { return Ok(()) };
-        let envelope = Envelope {
+        self.push_along(path, target, word, label, measures, fill)
+    }
+
+    /// The same, where the path to the target is known.
+    #[inline]
+    pub(super) fn push_along(
+        &mut self,
+        path: Path,
+        target: Endpoint,
+        word: Word,
+        label: &Label,
+        (offset, len, total): (usize, usize, usize),
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Stop> {
+        let envelope = self.envelope(target, word, offset, total);
+        let header = label.wire();
+        let pushed = match label.notice {
+            None => self.queue(path, &envelope, header.as_bytes(), len, fill),
+            Some(notice) => self.queue_notice(path, &envelope, &WithNotice { header, notice }, len, fill),
+        };
+        self.pushed(path, len, pushed)
+    }
+
+    /// Queues a short message of one word, of a collective that all are instructed to start.
+    #[inline(always)]
+    pub(super) fn push_word(
+        &mut self,
+        path: Path,
+        target: Endpoint,
+        label: &Label,
+        word: u64,
+    ) -> Result<(), Stop> {
+        debug_assert_eq!(label.notice, None, "there is no notice in the header");
+        let data = word.to_ne_bytes();
+        let envelope = self.envelope(target, Word::Short, 0, data.len());
+        let fill = |into: &mut [u8]| into.copy_from_slice(&data);
+        let pushed = self.port.push_packed(path, &envelope, label.wire().as_bytes(), data.len(), fill);
+        self.pushed(path, data.len(), pushed)
+    }
+
+    #[inline(always)]
+    fn envelope(&self, target: Endpoint, word: Word, offset: usize, total: usize) -> Envelope {
+        Envelope {
             kind: Kind::Collective,
             dispatch: word as u8,
             origin: self.transport.me(),
@@ -289,12 +337,11 @@ impl<'a, P: Port> Wire<'a, P> {
             message: 0,
             offset: offset as u32,
             total: total as u32,
-        };
-        let header = label.wire();
-        let pushed = match label.notice {
-            None => self.queue(path, &envelope, header.as_bytes(), len, fill),
-            Some(notice) => self.queue_notice(path, &envelope, &WithNotice { header, notice }, len, fill),
-        };
+        }
+    }
+
+    #[inline(always)]
+    fn pushed(&mut self, path: Path, len: usize, pushed: Result<(), Full>) -> Result<(), Stop> {
         self.refused |= pushed.is_err();
         pushed.map_err(|Full| Stop::Full)?;
         if len > 0 && matches!(path, Path::Torus(_)) {
@@ -405,7 +452,7 @@ impl<'a, P: Port> Wire<'a, P> {
     }
 
     /// The path to an endpoint; `None`: its node ended well.
-    fn path(&self, target: Endpoint) -> Result<Option<Path>, Stop> {
+    pub(super) fn path(&self, target: Endpoint) -> Result<Option<Path>, Stop> {
         match self.transport.locate(self.port, target) {
             Ok(path) => Ok(Some(path)),
             Err(Unreachable::NoSuchEndpoint) => Err(Stop::Unreachable),

@@ -1,6 +1,7 @@
 //! A collective in flight at one member: what it is, what messages do to it, how it ends; what it does is in `run`.
 
 mod creation;
+mod opening;
 mod pump;
 mod run;
 mod take;
@@ -19,6 +20,7 @@ use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use creation::Creation;
 use heapless::Vec;
+use opening::Opening;
 pub(super) use run::May;
 pub(super) use take::Taken;
 
@@ -62,6 +64,8 @@ pub(crate) struct Slot<A: 'static> {
     phase: Phase,
     /// Which known call the schedule, and what else is set with it, is of; 0 if of none.
     known: u64,
+    /// How that call begins.
+    opening: Opening,
     /// What is left to do, if it runs.
     schedule: Schedule<'static>,
     areas: Areas,
@@ -132,6 +136,7 @@ impl<A> Slot<A> {
             creates: false,
             phase: Phase::Rests,
             known: 0,
+            opening: Opening::Unknown,
             schedule: Schedule::idle(&part.call),
             areas: Areas::default(),
             reducer: None,
@@ -189,6 +194,25 @@ impl<A> Slot<A> {
         self.done = collect.done;
     }
 
+    /// Whether all steps are there of the call with this name, which its next collective is, the same but for what
+    /// [`open_again`](Self::open_again) writes.
+    #[inline]
+    pub(super) fn has_all_of(&self, name: u64) -> bool {
+        self.known == name
+    }
+
+    /// As [`open`](Self::open), for the call of which it has all.
+    #[inline(always)]
+    pub(super) fn open_again(&mut self, sequence: u32, collect: &mut Collect<A>) {
+        self.key.sequence = sequence;
+        self.phase = Phase::Waits;
+        self.areas.take([&mut collect.input, &mut collect.output, &mut collect.scratch]);
+        self.reducer = collect.reducer;
+        self.moved = true;
+        self.result = Ok(());
+        self.done = collect.done;
+    }
+
     /// Sets what depends on the part alone.
     #[inline(never)]
     fn set(&mut self, part: &SchedulePart, creates: bool, known: u64) {
@@ -201,6 +225,7 @@ impl<A> Slot<A> {
         self.run = part.run;
         self.peers = part.peers;
         self.turn = part.turn;
+        self.opening = Opening::Unknown;
         self.schedule.set(&part.call);
     }
 

@@ -1,6 +1,8 @@
 //! The steps of one collective, carried out in an advance.
 
+use super::super::areas::Piece;
 use super::super::bulk::Bulk;
+use super::super::contacts::Contact;
 use super::super::early::{Early, EarlyMessages};
 use super::super::geometry::Entry;
 use super::super::passage::{LeaderDuty, Passage, Turn};
@@ -10,7 +12,7 @@ use super::super::wire::{Stop, Wire, Word};
 use super::{Phase, Slot};
 use crate::collective::{Area, Order, Span, Step};
 use crate::combine::AluOperation;
-use crate::device::{CollectiveNetwork, Port};
+use crate::device::{CollectiveNetwork, Path, Port};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 
@@ -38,6 +40,20 @@ enum Carried {
     Part,
     /// It has to wait.
     Blocked,
+}
+
+/// A member of a geometry, by rank.
+#[inline(always)]
+pub(super) fn contact<'a>(
+    entry: &'a mut Entry,
+    rank: u32,
+    early: &mut EarlyMessages,
+) -> Option<&'a mut Contact> {
+    let Entry { members, contacts, .. } = entry;
+    contacts.of(rank, || {
+        let endpoint = members.endpoint(rank)?;
+        Some(Contact::new(rank, endpoint, early.number(endpoint)))
+    })
 }
 
 impl<A> Slot<A> {
@@ -177,7 +193,7 @@ impl<A> Slot<A> {
     /// Goes on as far as it can. Returns whether anything moved.
     fn run<P: Port>(
         &mut self,
-        entry: &Entry,
+        entry: &mut Entry,
         early: &mut EarlyMessages,
         (bulk, number): (&mut Bulk, u32),
         wire: &mut Wire<'_, P>,
@@ -215,7 +231,7 @@ impl<A> Slot<A> {
     /// Carries out the next step.
     fn carry_out<P: Port>(
         &mut self,
-        entry: &Entry,
+        entry: &mut Entry,
         early: &mut EarlyMessages,
         wire: &mut Wire<'_, P>,
         call_users: bool,
@@ -264,15 +280,16 @@ impl<A> Slot<A> {
     fn send<P: Port>(
         &mut self,
         (rank, tag, span): (u32, u32, Span),
-        entry: &Entry,
+        entry: &mut Entry,
         early: &mut EarlyMessages,
         wire: &mut Wire<'_, P>,
     ) -> Carried {
         let Some(rank) = self.peers.member(&entry.members, rank) else { return Carried::Done };
-        let Some(to) = entry.members.endpoint(rank) else { return Carried::Done };
+        let Some(contact) = contact(entry, rank, early) else { return Carried::Done };
+        let (to, lane) = (contact.endpoint(), contact.lane());
         let piece = self.areas.piece(span);
         let short = piece.len <= self.short_limit(wire);
-        let credit = if short { early.credit(to) } else { None };
+        let credit = if short { lane.and_then(|lane| early.credit(lane)) } else { None };
         let Some(credit) = credit else {
             // A short one is not expected to ask, unless nobody has credit.
             let asks = self.notice.is_some() || early.has_forgotten() || short && !early.is_strict();
@@ -286,9 +303,13 @@ impl<A> Slot<A> {
             }
             return Carried::Done;
         };
-        let measures = (0, piece.len, piece.len);
-        let label = self.label(tag);
-        match wire.push(to, Word::Short, &label, measures, |into| self.areas.read(piece, 0, into)) {
+        let pushed = match contact.path(wire.deaths(), |to| wire.path(to)) {
+            Ok(Some(path)) => self.push_short(path, to, tag, piece, wire),
+            // Who has ended did so well without that.
+            Ok(None) => Ok(()),
+            Err(stop) => Err(stop),
+        };
+        match pushed {
             Ok(()) => {
                 credit.spend();
                 entry.count(rank);
@@ -302,6 +323,27 @@ impl<A> Slot<A> {
         }
     }
 
+    #[inline(always)]
+    fn push_short<P: Port>(
+        &self,
+        path: Path,
+        to: Endpoint,
+        tag: u32,
+        piece: Piece,
+        wire: &mut Wire<'_, P>,
+    ) -> Result<(), Stop> {
+        let label = self.label(tag);
+        match self.areas.word(piece).filter(|_| label.notice.is_none()) {
+            Some(word) => wire.push_word(path, to, &label, word),
+            None => {
+                let measures = (0, piece.len, piece.len);
+                wire.push_along(path, to, Word::Short, &label, measures, |into| {
+                    self.areas.read(piece, 0, into)
+                })
+            }
+        }
+    }
+
     /// Most bytes of a message that goes unasked. In runs nothing does: who has nothing to wait for would else send those of
     /// many runs to one that is behind.
     fn short_limit<P: Port>(&self, wire: &Wire<'_, P>) -> usize {
@@ -311,14 +353,15 @@ impl<A> Slot<A> {
     fn receive(
         &mut self,
         (rank, tag, span): (u32, u32, Span),
-        entry: &Entry,
+        entry: &mut Entry,
         early: &mut EarlyMessages,
         short_limit: usize,
     ) -> Carried {
         let Some(rank) = self.peers.member(&entry.members, rank) else { return Carried::Done };
-        let Some(from) = entry.members.endpoint(rank) else { return Carried::Done };
+        let Some(contact) = contact(entry, rank, early) else { return Carried::Done };
+        let (from, lane) = (contact.endpoint(), contact.lane());
         let piece = self.areas.piece(span);
-        let clears = piece.len > short_limit || early.must_clear(from);
+        let clears = piece.len > short_limit || early.must_clear(lane);
         let stage = if clears { ReceiveStage::ToClear } else { ReceiveStage::Open };
         if self.receives.push(Incoming { from, rank, tag, piece, again: false, stage }).is_err() {
             return Carried::Blocked;
