@@ -10,9 +10,9 @@ mod collective_network;
 
 use crate::endpoint::Endpoint;
 use crate::packet::Envelope;
-use crate::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
+use crate::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use rings::buffer::Source;
-use rings::shared::{Shared, Update, Width};
+use rings::shared::Shared;
 use zerocopy::IntoBytes;
 
 pub use collective_network::CollectiveNetwork;
@@ -201,6 +201,9 @@ pub trait Sending: Sized + Send + 'static {
 
 /// Memory that peers reach, and what tasks of the node reach of each other's, each at once.
 pub trait RemoteMemory: Sized + Send + 'static {
+    /// What makes it quick to reach words of a region again.
+    type Window: Copy + Send;
+
     /// Lets peers reach `memory`, as the region of this port's client and task.
     ///
     /// # Errors
@@ -223,25 +226,17 @@ pub trait RemoteMemory: Sized + Send + 'static {
         data: &[u8],
     ) -> Result<(), RegionFault>;
 
-    /// The quickest way to put a word: as [`put_local`](Self::put_local), or `false` if nothing was written, for whatever reason.
-    #[inline]
-    fn put_word_local(&mut self, target: Endpoint, region: RegionId, offset: u32, word: u64) -> bool {
-        self.put_local(target, region, offset, &word.to_ne_bytes()).is_ok()
-    }
+    /// What makes it quick to put and add to words of a region of `target`, a task of this node, that allows what is `wanted`, as
+    /// long as the region is there: words in as many bytes as the handle tells, of which the region has no fewer.
+    fn window(&mut self, target: Endpoint, region: &RegionHandle, wanted: Rights) -> Option<Self::Window>;
 
-    /// The quickest way to add to a word of eight bytes: as [`rmw_local`](Self::rmw_local), or `None` if nothing was changed,
-    /// for whatever reason.
-    #[inline]
-    fn add_to_word_local(
-        &mut self,
-        target: Endpoint,
-        region: RegionId,
-        offset: u32,
-        operand: u64,
-    ) -> Option<u64> {
-        let add = RmwOp { width: Width::Eight, update: Update::Add(operand) };
-        self.rmw_local(target, region, offset, add).ok()
-    }
+    /// Puts a word at `offset`, as [`put_local`](Self::put_local); `false` if nothing was written, for whatever reason. The
+    /// window is for [`Rights::WRITE`].
+    fn put_word(&mut self, window: &Self::Window, offset: u32, word: u64) -> bool;
+
+    /// Adds to a word of eight bytes, as [`rmw_local`](Self::rmw_local); `None` if nothing was changed, for whatever reason. The
+    /// window is for [`Rights::UPDATE`].
+    fn add_to_word(&mut self, window: &Self::Window, offset: u32, operand: u64) -> Option<u64>;
 
     /// The quickest way to queue a request of few words to node `node` for what `region` names: as
     /// [`push_bcopy`](Sending::push_bcopy) with that as the header and `words` as the data.

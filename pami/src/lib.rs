@@ -65,6 +65,7 @@ pub mod topology;
 mod transport;
 pub mod unexpected;
 pub mod wait;
+mod window;
 
 pub use acks::QUESTIONS_NS;
 pub use balance::{Factor, Foreign, Recipe, RecipeElement, Rule, Split, SubOperations};

@@ -49,9 +49,19 @@ pub struct Signal {
 }
 
 impl<A: 'static> Put<A> {
+    /// The word that it writes and who is told at its end, if its data can be read at once, nobody wants that back, and somebody is
+    /// told.
+    #[inline(always)]
+    pub(crate) fn short(&self) -> Option<(u64, &Done<A>)> {
+        match (self.word(), &self.local_done, &self.remote_done) {
+            (Some(&word), None, Some(done)) => Some((word, done)),
+            _ => None,
+        }
+    }
+
     /// The word that it writes, if its data is one that can be read at once.
     #[inline(always)]
-    pub(crate) fn word(&self) -> Option<&u64> {
+    fn word(&self) -> Option<&u64> {
         match (&self.payload, &self.payload_layout, &self.layout) {
             (&Payload::Static(bytes), Layout::Contiguous, Layout::Contiguous) => {
                 u64::ref_from_bytes(bytes).ok()

@@ -9,6 +9,7 @@ use crate::endpoint::Endpoint;
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionHandle, RegionId, RmwOp};
 use crate::transport::Transport;
+use rings::shared::{Update, Width};
 use zerocopy::IntoBytes;
 
 /// An update of a word of a region.
@@ -23,6 +24,19 @@ pub struct Rmw<A: 'static> {
     pub op: RmwOp,
     /// Called with what it was, or with why it could not be changed.
     pub done: Option<OnFetched<A>>,
+}
+
+impl<A: 'static> Rmw<A> {
+    /// What it adds to a whole word and who is told, if it does that.
+    #[inline(always)]
+    pub(crate) fn short(&self) -> Option<(u64, &OnFetched<A>)> {
+        match (&self.op, &self.done) {
+            (&RmwOp { width: Width::Eight, update: Update::Add(operand) }, Some(done)) => {
+                Some((operand, done))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// An update under way.

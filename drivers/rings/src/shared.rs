@@ -147,6 +147,13 @@ impl Shared {
         self.bytes().0.cast::<u64>().is_aligned()
     }
 
+    /// The whole words of its first `len` bytes, if it has so many and begins at a multiple of eight.
+    pub fn first_words(&self, len: u32) -> Option<Words> {
+        let (first, all) = self.bytes();
+        let there = self.is_aligned() && len as usize <= all;
+        there.then_some(Words { first, count: len / WORD as u32 })
+    }
+
     /// Ends the shared use.
     ///
     /// # Errors
@@ -331,6 +338,27 @@ impl Shared {
         let (data, all) = self.bytes();
         // SAFETY: `offset` is at most the memory's length.
         Ok((Atomics::of(data, all), unsafe { data.add(offset) }.as_ptr()))
+    }
+}
+
+/// Where whole words of memory in shared use lie, from its first byte on. Holds nothing of it.
+#[derive(Clone, Copy)]
+pub struct Words {
+    first: NonNull<u8>,
+    count: u32,
+}
+
+// SAFETY: it is an address; who makes use of it says why that may be.
+unsafe impl Send for Words {}
+
+impl Words {
+    /// The address of the word at `offset`, if it lies whole among them, at a multiple of eight. As long as there is a handle of
+    /// the memory it is that of a word that is only accessed as an atomic.
+    #[inline(always)]
+    pub fn at(self, offset: u32) -> Option<*mut u64> {
+        // Bits that are set in one at no multiple of eight make it more than there can be.
+        let inside = offset.rotate_right(WORD.trailing_zeros()) < self.count;
+        inside.then(|| self.first.as_ptr().wrapping_add(offset as usize).cast())
     }
 }
 

@@ -95,18 +95,15 @@ impl<T: Send + Sync> Table<T> {
 
     /// The entry, for as long as the guard lives; who removes it waits for that.
     #[inline(always)]
-    pub fn get(&self, key: Key) -> Option<Guard<'_, T>> {
-        let place = self.places.get(key.index as usize)?;
-        // Acquire: the entry was written before the place had this generation.
-        let state = place.state.fetch_add(1, Ordering::Acquire);
-        let looker = Looker(&place.state);
-        if (state >> 32) as u32 != key.generation || key.generation.is_multiple_of(2) {
-            return None;
-        }
-        // SAFETY: the generation is odd, so there is an entry, and this looker was counted while it was the place's: the entry
-        // stays until the count has fallen, which `looker` sees to.
-        let entry = place.entry.with(|cell| unsafe { (*cell).as_ref().unwrap_unchecked() });
-        Some(Guard { entry: NonNull::from(entry), cell: &place.entry, _looker: looker, _shared: PhantomData })
+    pub fn get(&self, key: Key) -> Option<Guard<'static, T>> {
+        self.place(key)?.get()
+    }
+
+    /// Where the entry is, or was.
+    #[inline(always)]
+    pub fn place(&self, key: Key) -> Option<Place<T>> {
+        let cell = self.places.get(key.index as usize)?;
+        (!key.generation.is_multiple_of(2)).then_some(Place { cell, generation: key.generation.into() })
     }
 
     /// Takes an entry out, once nobody looks at it any more; nobody finds it from when this is called. A thread that
@@ -172,6 +169,44 @@ impl<T: Send + Sync> Table<T> {
 /// The head of the free list with another first place.
 fn changed(free: u64, first: u32) -> u64 {
     (free & !u64::from(u32::MAX)).wrapping_add(GENERATION) | u64::from(first)
+}
+
+/// An entry's place, and which of those that were ever there it is. What holds it holds no entry.
+pub struct Place<T: 'static> {
+    cell: &'static EntryCell<T>,
+    /// Odd.
+    generation: u64,
+}
+
+impl<T> Clone for Place<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Place<T> {}
+
+// SAFETY: of a place only `get` makes use, which is the table's.
+unsafe impl<T: Send + Sync> Sync for Place<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Send for Place<T> {}
+
+impl<T: Send + Sync> Place<T> {
+    /// The entry, if it is still there, for as long as the guard lives; who removes it waits for that.
+    #[inline(always)]
+    pub fn get(&self) -> Option<Guard<'static, T>> {
+        let Self { cell, generation } = *self;
+        // Acquire: the entry was written before the place had this generation.
+        let state = cell.state.fetch_add(1, Ordering::Acquire);
+        let looker = Looker(&cell.state);
+        if state >> 32 != generation {
+            return None;
+        }
+        // SAFETY: the generation is odd, so there is an entry, and this looker was counted while it was the place's: the entry
+        // stays until the count has fallen, which `looker` sees to.
+        let entry = cell.entry.with(|cell| unsafe { (*cell).as_ref().unwrap_unchecked() });
+        Some(Guard { entry: NonNull::from(entry), cell: &cell.entry, _looker: looker, _shared: PhantomData })
+    }
 }
 
 /// One of those counted in a place's state.

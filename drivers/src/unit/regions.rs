@@ -6,12 +6,13 @@
 //! those that are at it, each at most one packet, or one local operation, long.
 
 use alloc::boxed::Box;
+use core::sync::atomic::AtomicU64;
 use pami::device::NoRegionLeft;
 use pami::endpoint::Endpoint;
 use pami::layout::Segment;
-use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
-use rings::shared::Shared;
-use rings::table::{EntryCell, Guard, Key, Table};
+use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
+use rings::shared::{Shared, Words};
+use rings::table::{EntryCell, Guard, Key, Place, Table};
 
 /// Regions that a node can have at once.
 pub const REGIONS: usize = 1024;
@@ -73,13 +74,18 @@ impl Regions {
     }
 
     #[inline(always)]
-    fn find(&self, target: Endpoint, id: RegionId) -> Result<Guard<'_, Region>, RegionFault> {
+    fn find(&self, target: Endpoint, id: RegionId) -> Result<Guard<'static, Region>, RegionFault> {
         let region = self.0.get(key(id)).ok_or(RegionFault::Stale)?;
         if region.belongs_to(target) { Ok(region) } else { Err(RegionFault::Foreign) }
     }
 
     #[inline(always)]
-    fn open(&self, target: Endpoint, id: RegionId, wanted: Rights) -> Result<Guard<'_, Region>, RegionFault> {
+    fn open(
+        &self,
+        target: Endpoint,
+        id: RegionId,
+        wanted: Rights,
+    ) -> Result<Guard<'static, Region>, RegionFault> {
         let region = self.find(target, id)?;
         if region.rights.contains(wanted) { Ok(region) } else { Err(RegionFault::Rights) }
     }
@@ -96,25 +102,17 @@ impl Regions {
         Ok(what(&self.open(target, id, wanted)?.memory))
     }
 
-    /// Writes a word at `offset`, if that is allowed and it lies whole there. Returns whether it did. Calls nothing, so whoever
-    /// calls it need not save what it has in registers.
-    #[inline(always)]
-    pub(crate) fn put_word(&self, target: Endpoint, id: RegionId, offset: u32, word: u64) -> bool {
-        let Ok(region) = self.open(target, id, Rights::WRITE) else { return false };
-        region.shared().is_ok_and(|memory| memory.write_word(offset as usize, word))
-    }
-
-    /// Adds to the whole word at `offset` and says what it was, as [`put_word`](Self::put_word).
-    #[inline(always)]
-    pub(crate) fn add_to_word(
+    /// What makes it quick to reach the region's words again, if that allows what is `wanted`.
+    pub(crate) fn window(
         &self,
         target: Endpoint,
-        id: RegionId,
-        offset: u32,
-        operand: u64,
-    ) -> Option<u64> {
-        let region = self.open(target, id, Rights::UPDATE).ok()?;
-        region.shared().ok()?.add_to_word(offset as usize, operand)
+        handle: &RegionHandle,
+        wanted: Rights,
+    ) -> Option<RegionWindow> {
+        let id = handle.id();
+        let region = self.open(target, id, wanted).ok()?;
+        let words = region.shared().ok()?.first_words(handle.len())?;
+        Some(RegionWindow { place: self.0.place(key(id))?, words })
     }
 
     /// Writes `data` at `offset`; nothing, if that is refused.
@@ -204,6 +202,26 @@ impl Regions {
     ) -> Result<u64, RegionFault> {
         let region = self.open(target, id, Rights::UPDATE)?;
         Ok(region.shared()?.update(offset as usize, op.width, op.update)?)
+    }
+}
+
+/// Words of a region, which was found to be one that may be reached. All but that it is still there was seen to then.
+#[derive(Clone, Copy)]
+pub struct RegionWindow {
+    place: Place<Region>,
+    words: Words,
+}
+
+impl RegionWindow {
+    /// Does `what` with the whole word at `offset`, if there is such. Calls nothing else, so whoever calls it need not save what it
+    /// has in registers.
+    #[inline(always)]
+    pub(crate) fn reach<R>(&self, offset: u32, what: impl FnOnce(&AtomicU64) -> R) -> Option<R> {
+        let word = self.words.at(offset)?;
+        let _stays = self.place.get()?;
+        // SAFETY: the word is one of the region's memory, whole and at a multiple of eight, so it is only accessed as an atomic. The
+        // region, which has a handle of that memory, stays until the guard is dropped, behind the last use of the word.
+        Some(what(unsafe { AtomicU64::from_ptr(word) }))
     }
 }
 

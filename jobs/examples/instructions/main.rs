@@ -90,11 +90,11 @@
 //! - `gem-send-immediate-8-kick` (1437, 2671), `gem-receive-torus` (1378, 2559): a frame is as many descriptors as it has pieces,
 //!   and every round looks at the rings themselves. The rest of riscv64's is its board's: cores without carry-less multiply, so
 //!   checksums are by table, and without a clock that can be read, so each reading is a call of the firmware.
-//! - `put-8-shared-memory` (110, 121): is it the last target of the node 4; is it a word, aligned, in one piece on both sides,
-//!   for one callback 17; does the handle reach so far 8; room for its end 9; the region's place 9, its looker counted and let
-//!   go 8, its generation, owner, rights and kind 13; the word's place 9; the store 1; what is to be told 20; work is noted 3.
-//!   `rmw-8-shared-memory`, of an addition, has the same parts.
-//! - `put-8`, `rmw-8`: the same looks, then a place of the context and some twelve stores to it, the header in four words
+//! - `put-8-shared-memory` (62, 67): is it the last target and region 11; is it a word, aligned, in one piece on both sides, for
+//!   one callback 17; room for its end 8; is the word whole in the region 5; the region's looker counted and let go 8, is it the
+//!   same region 2, where the word is 1; the word itself 2; its end noted 6; result, jump 2. `rmw-8-shared-memory` (57, 58), of
+//!   an addition, has the same parts. All else of the region was checked when another was the last.
+//! - `put-8`, `rmw-8`: looks as at those, then a place of the context and some twelve stores to it, the header in four words
 //!   and the descriptor, written where they lie, and the doorbell. All other puts and updates take a longer way.
 //! - `send-512`: a packet that finds its way open is made of the caller's words at once. What is to be told of later is noted
 //!   in a place of the context; a message that nobody is told of needs none.

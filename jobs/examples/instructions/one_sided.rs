@@ -204,7 +204,10 @@ fn put(count: Count, context: &mut Context, put: Put) -> Result<Readings, SendEr
 
 #[inline(never)]
 fn rmw(count: Count, context: &mut Context, rmw: Rmw) -> Result<Readings, SendError> {
-    count.around(|| context.rmw(rmw))
+    // As in `put`.
+    let from = count.now();
+    context.rmw(rmw)?;
+    Ok((from, count.now()))
 }
 
 #[inline(never)]

@@ -1,6 +1,6 @@
 //! What a context owes to origins: noted when it arises, sent when there is room (SPEC R-1).
 
-use super::{Active, Stage};
+use super::{Active, Due, Stage};
 use crate::acks::{Lack, Owed, Owing, Record, bit_of};
 use crate::device::{Path, Port, Unreachable};
 use crate::endpoint::Endpoint;
@@ -14,10 +14,10 @@ impl<P: Port> Active<P> {
     /// place.
     #[inline]
     fn owe(&mut self, origin: Endpoint) -> Option<&mut Record> {
-        let Self { acks, port, transport, incoming, busy, stalled, .. } = self;
+        let Self { acks, port, transport, incoming, due, .. } = self;
         let is_there = || transport.locate(port, origin) != Err(Unreachable::NoSuchEndpoint);
         let record = acks.owe(origin, is_there, |other| incoming.has(other))?;
-        (*busy, *stalled) = (true, 0);
+        *due = Due::ALL;
         Some(record)
     }
 

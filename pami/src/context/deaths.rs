@@ -65,7 +65,7 @@ impl<P: Port> Active<P> {
 
     /// Notes for whom the context waits, before it sleeps.
     pub(crate) fn note_awaited(&mut self) {
-        if self.busy {
+        if self.due.is_some() {
             self.note_all_awaited();
         }
     }

@@ -19,6 +19,7 @@ mod acks;
 mod admission;
 mod collectives;
 mod deaths;
+mod due;
 mod fence;
 mod get;
 mod operations;
@@ -49,11 +50,14 @@ use crate::operation::{Blocked, Operations, Questions};
 use crate::packet::{DEFERRING_IDS, DISPATCH_IDS};
 use crate::receive::Incoming;
 use crate::receive_request::ReceiveRequests;
+use crate::region::Rights;
 use crate::transport::{Counters, Transport};
 use crate::unexpected::UnexpectedQueue;
+use crate::window::LastWindow;
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
+use due::Due;
 pub(crate) use posts::Posts;
 pub use posts::{Busy, Poster, Progress, Work, WorkSlot};
 
@@ -62,7 +66,7 @@ pub const ARRIVALS_PER_ADVANCE: usize = 16;
 /// Most posts that one call of [`Context::advance`] runs.
 pub const POSTS_PER_ADVANCE: usize = 64;
 /// Looks at a quiet port that a context which only waits in collectives takes before it looks at everything again.
-const QUIET_LOOKS: u16 = 256;
+const QUIET_LOOKS: i16 = 256;
 
 /// A [dispatch handler](dispatch::Handler).
 pub type Handler<P> = dispatch::Handler<Active<P>>;
@@ -115,12 +119,9 @@ pub type OnDeaths<P> = &'static (dyn Fn(&mut Active<P>) + Sync);
 #[repr(C)]
 pub struct Active<P: Port> {
     // What every call looks at lies in front, in reach of short instructions.
-    /// Whether anything is under way: an operation, a receive request, half a message, an acknowledgement that is owed, an
-    /// arrival that waits. If not, an advance has only to look for what is new.
-    busy: bool,
-    /// While it is not 0, nothing is under way but collectives that wait for messages: for so many more advances a look at
-    /// the port is enough.
-    stalled: u16,
+    due: Due,
+    writable: LastWindow<P>,
+    updatable: LastWindow<P>,
     port: P,
     transport: Transport<P>,
     posts: Posts<P>,
@@ -186,8 +187,9 @@ impl<P: Port> Active<P> {
         let Parts { operations, receive_requests, incoming, acks, unexpected, collectives, posts } = parts;
         Self {
             deaths: port.deaths(),
-            busy: false,
-            stalled: 0,
+            due: Due::NEW,
+            writable: LastWindow::new(Rights::WRITE),
+            updatable: LastWindow::new(Rights::UPDATE),
             port,
             transport: Transport::new(me, local_paths),
             posts,
@@ -313,15 +315,14 @@ impl<P: Port> Active<P> {
 
     /// Something is under way that the next advance has to look at.
     pub(crate) fn note_work(&mut self) {
-        self.busy = true;
-        self.stalled = 0;
+        self.due = Due::ALL;
     }
 
     /// An advance while all that is under way waits for messages: it would change nothing if none has come.
     #[inline(never)]
     fn advance_stalled(&mut self) -> usize {
-        self.stalled = if self.is_quiet() { self.stalled - 1 } else { 0 };
-        if self.stalled > 0 { 0 } else { self.advance_all(0) }
+        self.due = if self.is_quiet() { self.due.looked() } else { Due::ALL };
+        if self.due.is_look() { 0 } else { self.advance_all(0) }
     }
 
     /// The part of an advance behind what lay ready, which was `ready` messages.
@@ -335,14 +336,14 @@ impl<P: Port> Active<P> {
             self.note_deaths();
             events += 1;
         }
-        if self.busy {
+        if self.due.is_some() {
             events += self.take_ends();
         }
         if moved {
             events += self.take_brought();
         }
         events += self.run_posts();
-        if self.busy {
+        if self.due.is_some() {
             events += self.progress();
         }
         if events > 0 {
@@ -372,7 +373,7 @@ impl<P: Port> Active<P> {
     /// What the engine has just put into the reception FIFO, and all else.
     #[inline]
     fn take_brought(&mut self) -> usize {
-        let ready = if self.busy { 0 } else { self.take_all_ready() };
+        let ready = if self.due.is_some() { 0 } else { self.take_all_ready() };
         ready + self.take_arrivals()
     }
 
@@ -428,9 +429,12 @@ impl<P: Port> Active<P> {
         if !self.collectives.rests() {
             events += self.run_collectives();
         }
-        self.busy = !self.is_idle();
-        let stalls = self.busy && events == 0 && self.collectives.is_stalled() && self.is_idle_otherwise();
-        self.stalled = if stalls { QUIET_LOOKS } else { 0 };
+        let stalls = || events == 0 && self.collectives.is_stalled() && self.is_idle_otherwise();
+        self.due = match self.is_idle() {
+            true => Due::NEW,
+            false if stalls() => Due::looks(QUIET_LOOKS),
+            false => Due::ALL,
+        };
         events
     }
 }
@@ -469,7 +473,7 @@ impl<P: Port> Context<P> {
     #[inline]
     pub fn rests(&mut self) -> bool {
         let active = &mut self.active;
-        !active.busy && active.port.seems_quiet() && active.posts.seem_idle()
+        !active.due.is_some() && active.port.seems_quiet() && active.posts.seem_idle()
     }
 
     /// Makes progress and never blocks: moves packets, runs handlers for those that arrived, posted work,
@@ -477,10 +481,10 @@ impl<P: Port> Context<P> {
     #[inline]
     pub fn advance(&mut self) -> usize {
         let active = &mut self.active;
-        if !active.busy {
+        if !active.due.is_some() {
             return if active.is_quiet() { 0 } else { active.advance_awoken() };
         }
-        if active.stalled > 0 { active.advance_stalled() } else { active.advance_all(0) }
+        if active.due.is_look() { active.advance_stalled() } else { active.advance_all(0) }
     }
 
     /// As [`advance`](Self::advance), for whoever waits for one message: behind one that lay ready it looks at nothing more.
@@ -488,7 +492,7 @@ impl<P: Port> Context<P> {
     #[inline]
     pub fn advance_by_one(&mut self) -> usize {
         let active = &mut self.active;
-        if active.busy {
+        if active.due.is_some() {
             return self.advance();
         }
         if active.is_quiet() { 0 } else { active.advance_by_one() }

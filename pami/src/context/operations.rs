@@ -5,7 +5,7 @@ use crate::device::{Completed, Path, Port, REQUESTS};
 use crate::dispatch::{Completion, Fetched};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
-use crate::operation::{Action, Awaits, Blocked, Ended, NextEnd, bits, message_number, sent};
+use crate::operation::{Action, Awaits, Blocked, Ended, bits, message_number, sent};
 use crate::transport::Queued;
 use rings::buffer::Lease;
 
@@ -75,27 +75,27 @@ impl<P: Port> Active<P> {
         false
     }
 
-    /// Has the next advance tell of what was carried out at once.
-    #[inline(always)]
-    pub(crate) fn end_at_once(&mut self, end: NextEnd, ended: Ended<Self>) {
-        self.operations.end(end, ended);
-        self.note_work();
-    }
-
     /// Tells of what was carried out at once. What callbacks begin is told of by the next advance.
     #[inline(never)]
     fn tell_ended(&mut self) -> usize {
         let number = self.operations.ended_at_once();
         for _ in 0..number {
-            let Some(ended) = self.operations.next_ended() else { break };
-            let (target, remote_done) = (ended.target, ended.remote_done);
-            let result = ended.outcome.map_err(OperationError::Region);
-            let (buffer, local_done) = (ended.buffer.take(), ended.local_done);
-            if let Some(done) = local_done {
-                let completion = Completion { target, buffer, result: sent(result), cookie: done.cookie };
-                (done.call)(self, completion);
+            match self.operations.next_ended() {
+                None => break,
+                Some(Ended::Put(target, done)) => self.tell(target, RemoteDone::Done(done), Ok(())),
+                Some(Ended::Rmw(target, done, old)) => {
+                    self.tell(target, RemoteDone::Fetched(done, old), Ok(()));
+                }
+                Some(Ended::Otherwise { target, outcome, buffer, local_done, remote_done }) => {
+                    let result = outcome.map_err(OperationError::Region);
+                    if let Some(done) = local_done {
+                        let completion =
+                            Completion { target, buffer, result: sent(result), cookie: done.cookie };
+                        (done.call)(self, completion);
+                    }
+                    self.tell(target, remote_done, result);
+                }
             }
-            self.tell(target, remote_done, result);
         }
         number
     }
@@ -186,7 +186,7 @@ impl<P: Port> Active<P> {
 
     /// Ends what can be ended of the operations that settle. Returns how many did.
     pub(crate) fn settle_operations(&mut self) -> usize {
-        let at_once = if self.operations.ended_at_once() == 0 { 0 } else { self.tell_ended() };
+        let at_once = if self.operations.has_ended() { self.tell_ended() } else { 0 };
         at_once + bits(self.operations.settling()).filter(|&number| self.settle(number)).count()
     }
 

@@ -1,7 +1,7 @@
 //! Puts of a context (SPEC P-7).
 
 use super::terms::{Here, Terms};
-use super::{Active, Operation, Put, RemoteDone, Sent};
+use super::{Active, Done, Operation, Put, RemoteDone, Sent};
 use crate::device::{Path, Port};
 use crate::error::{OperationError, SendError};
 use crate::layout::Layout;
@@ -19,41 +19,33 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// The payload comes back with the reason; [`SendError::Again`] if
     /// [`OPERATIONS`](crate::send::OPERATIONS) are under way.
-    // A call of its own: a factory's adds one comparison to it.
-    #[inline(never)]
+    // The put of a word to where the last one of the node went, whose payload nobody wants back, and of whose end somebody is told,
+    // is carried out here. All others, and what is wrong with this one, are a call away, by reference: neither their code nor a copy
+    // is for each caller to have.
+    #[inline(always)]
     pub fn put(&mut self, mut put: Put<P>) -> Result<(), (SendError, Payload)> {
-        let done = if self.transport.is_near(put.target) && self.put_now(&put) {
+        let Self { writable, port, operations, .. } = self;
+        let target = put.target;
+        let done = if let Some(window) = writable.to(target, &put.region)
+            && let Some((word, &Done { call, cookie })) = put.short()
+            && let Some(end) = operations.next_end()
+            && port.put_word(window, put.offset, word)
+        {
+            end.note(Ended::Put(target, Done { call, cookie }));
+            self.note_work();
             Ok(())
         } else {
-            self.put_far(&mut put)
+            self.put_otherwise(&mut put)
         };
         // Either of them leaves nothing in it that is to be dropped.
         core::mem::forget(put);
         done
     }
 
-    /// Carries the put of a word within the node out whose payload nobody wants back, and of whose end somebody is told. Returns
-    /// whether it did: all others, and what is wrong with this one, are [`put_here`](Self::put_here)'s.
-    #[inline(always)]
-    fn put_now(&mut self, put: &Put<P>) -> bool {
-        let Some(&word) = put.word() else { return false };
-        let (None, Some(done)) = (&put.local_done, &put.remote_done) else { return false };
-        let (target, region) = (put.target, &put.region);
-        if !region.reaches(target.task(), put.offset, size_of::<u64>()) {
-            return false;
-        }
-        let Some(end) = self.operations.next_end() else { return false };
-        if !self.port.put_word_local(target, region.id, put.offset, word) {
-            return false;
-        }
-        self.end_at_once(end, Ended::new(target, RemoteDone::Done(*done)));
-        true
-    }
-
-    /// Queues the put of a word to where the last one went, of whose end somebody is told, if nothing waits. All others, and what
-    /// is wrong with this one, are [`put_here`](Self::put_here)'s.
+    /// Queues the put of a word to where the last one went over the network, of whose end somebody is told, if nothing waits. All
+    /// others, and what is wrong with this one, are [`put_here`](Self::put_here)'s. Takes the payload, or gives it back.
     #[inline(never)]
-    fn put_far(&mut self, put: &mut Put<P>) -> Result<(), (SendError, Payload)> {
+    fn put_otherwise(&mut self, put: &mut Put<P>) -> Result<(), (SendError, Payload)> {
         if let Some(node) = self.transport.far_node(&self.port, put.target)
             && self.put_word(put, node)
         {
@@ -64,8 +56,7 @@ impl<P: Port> Active<P> {
 
     #[inline(always)]
     fn put_word(&mut self, put: &Put<P>, node: u32) -> bool {
-        let Some(&word) = put.word() else { return false };
-        let (None, Some(done)) = (&put.local_done, &put.remote_done) else { return false };
+        let Some((word, done)) = put.short() else { return false };
         let (target, offset, region, total) = (put.target, put.offset, &put.region, size_of::<u64>());
         if !region.reaches(target.task(), offset, total) || !self.operations.lets_pass() {
             return false;
@@ -79,10 +70,15 @@ impl<P: Port> Active<P> {
         self.port.push_words(node, &envelope, region.id, [word]).is_ok() || self.take_back(number)
     }
 
-    /// Takes the payload, or gives it back.
     // A call of its own: what it needs of the stack and of registers is not for the short way to pay.
     #[inline(never)]
     fn put_here(&mut self, put: &mut Put<P>) -> Result<(), (SendError, Payload)> {
+        if put.short().is_some()
+            && self.writable.open(&mut self.port, &self.transport, put.target, &put.region)
+        {
+            let payload = core::mem::replace(&mut put.payload, Payload::Static(&[]));
+            return self.put(Put { payload, ..*put });
+        }
         let path = self.path_to(put.target);
         let put_on = path.and_then(|path| self.put_on(put, path, Here(None)));
         put_on.map_err(|error| (error, core::mem::replace(&mut put.payload, Payload::Static(&[]))))
@@ -161,15 +157,17 @@ impl<P: Port> Active<P> {
     /// Writes the data to a region of this node, piece by piece.
     #[inline(never)]
     fn put_at_once(&mut self, put: &mut Put<P>, total: u32) -> Result<(), SendError> {
-        let end = self.operations.next_end().ok_or(SendError::Again)?;
+        let Self { operations, port, .. } = self;
+        let end = operations.make_end().ok_or(SendError::Again)?;
         let payload = core::mem::replace(&mut put.payload, Payload::Static(&[]));
         let (mut state, lease) = PutState::new(put, payload, total);
-        let outcome = state.carry_out(&mut self.port, put.target);
+        let outcome = state.carry_out(port, put.target);
         drop(state);
         // Nobody else reads it.
         let buffer = lease.and_then(|lease| lease.reclaim().ok());
         let (target, local_done, remote_done) = (put.target, put.local_done, put.remote_done.into());
-        self.end_at_once(end, Ended { target, outcome, buffer, local_done, remote_done });
+        end.note(Ended::Otherwise { target, outcome, buffer, local_done, remote_done });
+        self.note_work();
         Ok(())
     }
 

@@ -74,7 +74,7 @@ impl<P: Port> Active<P> {
     #[inline(always)]
     fn take_more_ready(&mut self, ready: usize) -> (usize, bool) {
         let mut events = ready;
-        while !self.busy && events < ARRIVALS_PER_ADVANCE {
+        while !self.due.is_some() && events < ARRIVALS_PER_ADVANCE {
             if self.port.is_drained() {
                 return (events, true);
             }

@@ -6,40 +6,43 @@ use crate::device::{Path, Port};
 use crate::error::{OperationError, SendError};
 use crate::operation::{Action, Awaits, Ended, message_number};
 use crate::packet::{Envelope, Kind};
-use crate::region::{RegionFault, RmwOp};
+use crate::region::RegionFault;
 use crate::rmw::RmwState;
 use crate::transport::Queued;
-use rings::shared::{Update, Width};
 
 impl<P: Port> Active<P> {
     /// Updates a word of a region of another task. The callback is not called before the next advance.
     ///
     /// # Errors
     /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with the update.
+    // An addition to a whole word where the last one of the node was, that somebody is told of, is carried out here. All others, and
+    // what is wrong with this one, are a call away, by reference: neither their code nor a copy is for each caller to have.
     #[inline(always)]
     pub fn rmw(&mut self, rmw: Rmw<P>) -> Result<(), SendError> {
-        self.rmw_here(&rmw)
-    }
-
-    // A call of its own, by reference: a factory's adds one comparison to it, and neither a copy.
-    #[inline(never)]
-    fn rmw_here(&mut self, rmw: &Rmw<P>) -> Result<(), SendError> {
-        if self.transport.is_near(rmw.target) && self.rmw_now(rmw) {
+        let Self { updatable, port, operations, .. } = self;
+        let target = rmw.target;
+        if let Some(window) = updatable.to(target, &rmw.region)
+            && let Some((operand, &OnFetched { call, cookie })) = rmw.short()
+            && let Some(end) = operations.next_end()
+            && let Some(old) = port.add_to_word(window, rmw.offset, operand)
+        {
+            end.note(Ended::Rmw(target, OnFetched { call, cookie }, old));
+            self.note_work();
             return Ok(());
         }
-        self.rmw_far(rmw)
+        self.rmw_otherwise(&rmw)
     }
 
-    /// Queues an update to where the last one went that somebody is told of, if nothing waits. All others, and what is wrong
-    /// with this one, are [`rmw_on`](Self::rmw_on)'s.
+    /// Queues an update to where the last one went over the network that somebody is told of, if nothing waits. All others, and what
+    /// is wrong with this one, are [`rmw_here`](Self::rmw_here)'s.
     #[inline(never)]
-    fn rmw_far(&mut self, rmw: &Rmw<P>) -> Result<(), SendError> {
+    fn rmw_otherwise(&mut self, rmw: &Rmw<P>) -> Result<(), SendError> {
         if let Some(node) = self.transport.far_node(&self.port, rmw.target)
             && self.rmw_word(rmw, node)
         {
             return Ok(());
         }
-        self.rmw_by(rmw)
+        self.rmw_here(rmw)
     }
 
     #[inline(always)]
@@ -70,27 +73,14 @@ impl<P: Port> Active<P> {
         self.port.push_words(node, &envelope, region.id, operands).is_ok() || self.take_back(number)
     }
 
-    /// Carries an addition to a whole word within the node out that somebody is told of. Returns whether it did: all others, and
-    /// what is wrong with this one, are [`rmw_on`](Self::rmw_on)'s.
-    #[inline(always)]
-    fn rmw_now(&mut self, rmw: &Rmw<P>) -> bool {
-        const BYTES: u32 = size_of::<u64>() as u32;
-        let Rmw { target, region, offset, op, done: Some(done) } = rmw else { return false };
-        let &RmwOp { width: Width::Eight, update: Update::Add(operand) } = op else { return false };
-        let (&target, &offset) = (target, offset);
-        if !region.reaches(target.task(), offset, BYTES as usize) || !offset.is_multiple_of(BYTES) {
-            return false;
-        }
-        let Some(end) = self.operations.next_end() else { return false };
-        let added = self.port.add_to_word_local(target, region.id, offset, operand);
-        let Some(old) = added else { return false };
-        self.end_at_once(end, Ended::new(target, RemoteDone::Fetched(*done, old)));
-        true
-    }
-
     // A call of its own: what it needs of the stack and of registers is not for the short way to pay.
     #[inline(never)]
-    fn rmw_by(&mut self, rmw: &Rmw<P>) -> Result<(), SendError> {
+    fn rmw_here(&mut self, rmw: &Rmw<P>) -> Result<(), SendError> {
+        if rmw.short().is_some()
+            && self.updatable.open(&mut self.port, &self.transport, rmw.target, &rmw.region)
+        {
+            return self.rmw(Rmw { ..*rmw });
+        }
         self.rmw_on(rmw, Here(None))
     }
 
@@ -105,10 +95,12 @@ impl<P: Port> Active<P> {
         }
         match path {
             Path::Local(_) if T::AT_ONCE => {
-                let end = self.operations.next_end().ok_or(SendError::Again)?;
-                let fetched = self.port.rmw_local(target, region.id, offset, op);
-                let tells = told(done, fetched.unwrap_or_default());
-                self.end_at_once(end, Ended { outcome: fetched.map(drop), ..Ended::new(target, tells) });
+                let Self { operations, port, .. } = self;
+                let end = operations.make_end().ok_or(SendError::Again)?;
+                let fetched = port.rmw_local(target, region.id, offset, op);
+                let (outcome, remote_done) = (fetched.map(drop), told(done, fetched.unwrap_or_default()));
+                end.note(Ended::Otherwise { target, outcome, buffer: None, local_done: None, remote_done });
+                self.note_work();
                 Ok(())
             }
             _ => self.rmw_in_place(rmw, path, terms),

@@ -1,6 +1,6 @@
 //! What a context has to do with the sleep of its hart (SPEC N-8).
 
-use super::Active;
+use super::{Active, Due};
 use crate::adaptive_spin::AdaptiveSpin;
 use crate::device::Port;
 
@@ -30,7 +30,9 @@ impl<P: Port> Active<P> {
 
     /// The hart was woken: anything may have come, and time has passed.
     pub(crate) fn note_woken(&mut self) {
-        self.stalled = 0;
+        if self.due.is_look() {
+            self.due = Due::ALL;
+        }
         self.forget_awaited();
         self.acks.end_pauses();
         self.questions.end_pause();

@@ -13,7 +13,7 @@ mod table;
 pub use object::ObjectMemory;
 pub(crate) use object::{Loan, WaitingObjects};
 pub(crate) use questions::Questions;
-pub(crate) use table::{NextEnd, OperationSlot, Operations, Watched};
+pub(crate) use table::{OperationSlot, Operations, Watched};
 
 pub(crate) use crate::transport::message_number;
 
@@ -165,21 +165,27 @@ impl<A: 'static> Clone for RemoteDone<A> {
 }
 impl<A: 'static> Copy for RemoteDone<A> {}
 
-/// An operation that was carried out at once: what is left to tell. It is written field by field, where it lies: to build it
-/// elsewhere and move it costs as much as to carry it out.
-pub(crate) struct Ended<A: 'static> {
-    pub(crate) target: Endpoint,
-    pub(crate) outcome: Result<(), RegionFault>,
-    pub(crate) buffer: Option<Buffer>,
-    pub(crate) local_done: Option<Done<A>>,
-    pub(crate) remote_done: RemoteDone<A>,
+/// An operation that was carried out at once: what is left to tell. It is built where it lies: to move it there costs as much as to
+/// carry it out.
+pub(crate) enum Ended<A: 'static> {
+    /// A put was done, and only its end at the target is told.
+    Put(Endpoint, Done<A>),
+    /// An update was done; what the word was.
+    Rmw(Endpoint, OnFetched<A>, u64),
+    Otherwise {
+        target: Endpoint,
+        outcome: Result<(), RegionFault>,
+        buffer: Option<Buffer>,
+        local_done: Option<Done<A>>,
+        remote_done: RemoteDone<A>,
+    },
 }
 
 impl<A: 'static> Ended<A> {
-    /// One that was carried out, with nobody to be told but of that.
-    #[inline(always)]
-    pub(crate) fn new(target: Endpoint, remote_done: RemoteDone<A>) -> Self {
-        Self { target, outcome: Ok(()), buffer: None, local_done: None, remote_done }
+    /// Nobody is told of anything.
+    pub(crate) fn nothing(target: Endpoint) -> Self {
+        let (outcome, remote_done) = (Ok(()), RemoteDone::Nobody);
+        Self::Otherwise { target, outcome, buffer: None, local_done: None, remote_done }
     }
 }
 

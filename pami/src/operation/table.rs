@@ -5,7 +5,7 @@
 //! which most sends write a few where an older one lay; and which places are free is one of several sets over the same numbers,
 //! a word each, that are looked at together. Names need no generation: message numbers count operations.
 
-use super::{Action, Ended, Loan, ObjectMemory, Operation, RemoteDone, Sent, WaitingObjects, bits};
+use super::{Action, Ended, Loan, ObjectMemory, Operation, Sent, WaitingObjects, bits};
 use crate::device::{OPERATIONS, Path};
 use crate::endpoint::Endpoint;
 use heapless::Vec;
@@ -44,14 +44,8 @@ impl<A: 'static> OperationSlot<A> {
     pub(crate) fn new() -> Self {
         // Whose it is nobody asks while it is in no use.
         let target = Endpoint::from_bits(0);
-        let ended = Ended {
-            target,
-            outcome: Ok(()),
-            buffer: None,
-            local_done: None,
-            remote_done: RemoteDone::Nobody,
-        };
-        Self { own: Operation::over(target), lent: None, ended, watched: Watched::default() }
+        let watched = Watched::default();
+        Self { own: Operation::over(target), lent: None, ended: Ended::nothing(target), watched }
     }
 
     /// The operation at a place that is in use.
@@ -74,13 +68,20 @@ impl<A: 'static> OperationSlot<A> {
     }
 }
 
-/// Where the end of an operation goes that is carried out at once, and what it leaves: worked out before, as what is written
-/// between might be that for all that a compiler knows.
-#[derive(Clone, Copy)]
-pub(crate) struct NextEnd {
-    at: usize,
+/// Room for the end of one more operation that is carried out at once.
+pub(crate) struct NextEnd<'a, A: 'static> {
+    place: &'a mut Ended<A>,
+    ended: &'a mut usize,
     number: usize,
-    next: usize,
+}
+
+impl<A: 'static> NextEnd<'_, A> {
+    /// Notes what is to be told of it.
+    #[inline(always)]
+    pub(crate) fn note(self, ended: Ended<A>) {
+        *self.place = ended;
+        *self.ended = self.number;
+    }
 }
 
 /// The operations of one context.
@@ -98,11 +99,10 @@ pub(crate) struct Operations<A: 'static> {
     asking: u64,
     /// Those in their callers' memory that found no place. While there are any, no place is free.
     waiting: WaitingObjects<A>,
-    /// How many were carried out at once and not told of, at most as many as there are places.
+    /// Those that were carried out at once have their ends in the places from the first of these on, up to the second; what lies in
+    /// front was told since all were. Both are 0 while there are none.
+    told: usize,
     ended: usize,
-    /// Where the oldest of them is, and where the next one will be.
-    oldest_ended: usize,
-    next_end: usize,
 }
 
 impl<A: 'static> Operations<A> {
@@ -116,9 +116,8 @@ impl<A: 'static> Operations<A> {
             fences: 0,
             asking: 0,
             waiting: WaitingObjects::new(),
+            told: 0,
             ended: 0,
-            oldest_ended: 0,
-            next_end: 0,
         }
     }
 
@@ -131,39 +130,36 @@ impl<A: 'static> Operations<A> {
         self.used | self.ended as u64 == 0
     }
 
-    /// Where the end of one more that is carried out at once goes, if there is room.
+    /// Room for the end of one more that is carried out at once, if it is there at once.
     #[inline(always)]
-    pub(crate) fn next_end(&self) -> Option<NextEnd> {
-        let (number, at) = (self.ended, self.next_end);
-        (number < self.places.len()).then(|| NextEnd { at, number: number + 1, next: self.behind(at) })
+    pub(crate) fn next_end(&mut self) -> Option<NextEnd<'_, A>> {
+        let Self { places, ended, .. } = self;
+        let number = *ended + 1;
+        places.get_mut(*ended).map(|place| NextEnd { place: &mut place.ended, ended, number })
     }
 
-    /// Notes what is to be told of one that was carried out at once.
-    #[inline(always)]
-    pub(crate) fn end(&mut self, end: NextEnd, ended: Ended<A>) {
-        let NextEnd { at, number, next } = end;
-        (self.ended, self.next_end) = (number, next);
-        if let Some(place) = self.places.get_mut(at) {
-            // Field by field, where it lies.
-            let Ended { target, outcome, buffer, local_done, remote_done } = ended;
-            let ended = &mut place.ended;
-            (ended.target, ended.outcome, ended.buffer) = (target, outcome, buffer);
-            (ended.local_done, ended.remote_done) = (local_done, remote_done);
+    /// The same, if there is any: that of those that were told is made room first.
+    pub(crate) fn make_end(&mut self) -> Option<NextEnd<'_, A>> {
+        if self.ended == self.places.len() {
+            for (to, from) in (self.told..self.ended).enumerate() {
+                if let Ok([to, from]) = self.places.get_disjoint_mut([to, from]) {
+                    core::mem::swap(&mut to.ended, &mut from.ended);
+                }
+            }
+            (self.told, self.ended) = (0, self.ended_at_once());
         }
+        self.next_end()
     }
 
     /// The oldest of those, if there is one; the next is the oldest then.
-    pub(crate) fn next_ended(&mut self) -> Option<&mut Ended<A>> {
-        let oldest = self.oldest_ended;
-        self.ended = self.ended.checked_sub(1)?;
-        self.oldest_ended = self.behind(oldest);
-        self.places.get_mut(oldest).map(|place| &mut place.ended)
-    }
-
-    /// The place behind another, in a circle.
-    #[inline(always)]
-    fn behind(&self, at: usize) -> usize {
-        if at + 1 < self.places.len() { at + 1 } else { 0 }
+    pub(crate) fn next_ended(&mut self) -> Option<Ended<A>> {
+        let oldest = self.places.get_mut(self.told).filter(|_| self.told < self.ended)?;
+        let ended = core::mem::replace(&mut oldest.ended, Ended::nothing(oldest.own.target));
+        self.told += 1;
+        if self.told == self.ended {
+            (self.told, self.ended) = (0, 0);
+        }
+        Some(ended)
     }
 
     /// Whether what goes to `target` now has nothing in front of it that waits.
@@ -176,10 +172,16 @@ impl<A: 'static> Operations<A> {
         self.used
     }
 
-    /// How many were carried out at once and not told of.
+    /// Whether any was carried out at once and not told of.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended != 0
+    }
+
+    /// How many were.
     #[inline]
     pub(crate) fn ended_at_once(&self) -> usize {
-        self.ended
+        self.ended - self.told
     }
 
     /// Whether any has packets to queue.

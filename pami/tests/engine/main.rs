@@ -40,3 +40,4 @@ mod stage;
 mod stray_collectives;
 mod tree;
 mod unexpected;
+mod words;

@@ -28,7 +28,7 @@ fn scene(way: Way) -> Stage {
 }
 
 /// A handle that says what its region's owner did not.
-fn forged(handle: RegionHandle, index: usize, value: u32) -> RegionHandle {
+pub fn forged(handle: RegionHandle, index: usize, value: u32) -> RegionHandle {
     let mut words: [u32; 4] = FromBytes::read_from_bytes(handle.as_bytes()).unwrap();
     words[index] = value;
     FromBytes::read_from_bytes(words.as_bytes()).unwrap()

@@ -5,6 +5,7 @@ use crate::platform::Platform;
 use crate::shm::PushError;
 use crate::tree_network::TreeUnit;
 use crate::unit::network::Network;
+use crate::unit::regions::RegionWindow;
 use core::sync::atomic::Ordering;
 use pami::device::{
     Completed, Full, Gone, Liveness, NoRegionLeft, Path, Port, Receiving, RemoteMemory, Sending, Sleeping,
@@ -12,7 +13,7 @@ use pami::device::{
 };
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, HeaderTemplate};
-use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
+use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use rings::buffer::Source;
 use rings::shared::Shared;
 
@@ -149,6 +150,8 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
 }
 
 impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
+    type Window = RegionWindow;
+
     fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegionLeft> {
         self.unit.regions.register(self.me, memory, rights)
     }
@@ -168,20 +171,19 @@ impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
         self.unit.regions.put(target, region, offset, data)
     }
 
-    #[inline(always)]
-    fn put_word_local(&mut self, target: Endpoint, region: RegionId, offset: u32, word: u64) -> bool {
-        self.unit.regions.put_word(target, region, offset, word)
+    #[inline]
+    fn window(&mut self, target: Endpoint, region: &RegionHandle, wanted: Rights) -> Option<RegionWindow> {
+        self.unit.regions.window(target, region, wanted)
     }
 
     #[inline(always)]
-    fn add_to_word_local(
-        &mut self,
-        target: Endpoint,
-        region: RegionId,
-        offset: u32,
-        operand: u64,
-    ) -> Option<u64> {
-        self.unit.regions.add_to_word(target, region, offset, operand)
+    fn put_word(&mut self, window: &RegionWindow, offset: u32, word: u64) -> bool {
+        window.reach(offset, |place| place.store(word, Ordering::Relaxed)).is_some()
+    }
+
+    #[inline(always)]
+    fn add_to_word(&mut self, window: &RegionWindow, offset: u32, operand: u64) -> Option<u64> {
+        window.reach(offset, |word| word.fetch_add(operand, Ordering::AcqRel))
     }
 
     #[inline(always)]

@@ -6,7 +6,8 @@ use crate::unit::REGIONS;
 use pami::device::Receiving;
 use pami::device::{NoRegionLeft, RemoteMemory, Sending};
 use pami::packet::ENDS;
-use zerocopy::IntoBytes;
+use pami::region::RegionHandle;
+use zerocopy::{FromBytes, IntoBytes};
 
 #[test]
 fn p8_local_operations_are_checked_as_those_of_other_nodes() {
@@ -55,6 +56,28 @@ fn p8_local_operations_are_checked_as_those_of_other_nodes() {
     assert!(memory.reclaim().is_ok());
 }
 
+/// The handle of a region of task 1 that has so many bytes.
+fn handle(region: RegionId, len: u32) -> RegionHandle {
+    let words = [1, region.index.get(), region.generation.get(), len];
+    RegionHandle::read_from_bytes(words.as_bytes()).unwrap()
+}
+
+fn put_word(a: &mut TestPort<0>, target: Endpoint, region: RegionId, offset: u32, word: u64) -> bool {
+    let window = a.window(target, &handle(region, 28), Rights::WRITE);
+    window.is_some_and(|window| a.put_word(&window, offset, word))
+}
+
+fn add_to_word(
+    a: &mut TestPort<0>,
+    target: Endpoint,
+    region: RegionId,
+    offset: u32,
+    word: u64,
+) -> Option<u64> {
+    let window = a.window(target, &handle(region, 28), Rights::UPDATE)?;
+    a.add_to_word(&window, offset, word)
+}
+
 #[test]
 fn p8_the_quick_ways_to_a_word_go_where_the_others_do_and_nowhere_else() {
     let net = Net::new(1);
@@ -63,7 +86,7 @@ fn p8_the_quick_ways_to_a_word_go_where_the_others_do_and_nowhere_else() {
     let owner = endpoint(1, 1);
     let memory = shared(&[0; 28]);
     let mut register = |rights| b.register(Memory::Shared(memory.clone()), rights).unwrap();
-    let [all, put, update] =
+    let [mut all, put, update] =
         [Rights::all(), Rights::all() - Rights::UPDATE, Rights::all() - Rights::WRITE].map(&mut register);
     let lent = b.register(Memory::Lent((&b"constant"[..]).into()), Rights::all()).unwrap();
     let stale = b.register(Memory::Shared(memory.clone()), Rights::all()).unwrap();
@@ -88,19 +111,35 @@ fn p8_the_quick_ways_to_a_word_go_where_the_others_do_and_nowhere_else() {
         (owner, all, u32::MAX - 7),
     ];
     for (target, region, offset) in others {
-        assert!(!a.put_word_local(target, region, offset, 1), "{target:?} {region:?} {offset}");
-        assert_eq!(a.add_to_word_local(target, region, offset, 1), None, "{target:?} {region:?} {offset}");
+        assert!(!put_word(&mut a, target, region, offset, 1), "{target:?} {region:?} {offset}");
+        assert_eq!(add_to_word(&mut a, target, region, offset, 1), None, "{target:?} {region:?} {offset}");
     }
-    assert!(!a.put_word_local(owner, update, 8, 1));
-    assert_eq!(a.add_to_word_local(owner, put, 8, 1), None);
+    assert!(!put_word(&mut a, owner, update, 8, 1));
+    assert_eq!(add_to_word(&mut a, owner, put, 8, 1), None);
     assert_eq!(bytes(&memory), [0; 28]);
     for (target, region, offset) in allowed {
-        assert!(a.put_word_local(target, region, offset, 5));
-        assert_eq!(a.add_to_word_local(target, region, offset, 2), Some(5));
+        assert!(put_word(&mut a, target, region, offset, 5));
+        assert_eq!(add_to_word(&mut a, target, region, offset, 2), Some(5));
         assert_eq!(a.rmw_local(target, region, offset, add(0)), Ok(7));
     }
-    assert!(a.put_word_local(owner, put, 8, 9));
-    assert_eq!(a.add_to_word_local(owner, update, 8, 1), Some(9));
+    assert!(put_word(&mut a, owner, put, 8, 9));
+    assert_eq!(add_to_word(&mut a, owner, update, 8, 1), Some(9));
+    // As much of it as the handle tells, and none that tells of more.
+    let window = a.window(owner, &handle(all, 16), Rights::WRITE).unwrap();
+    assert!(a.put_word(&window, 8, 10) && !a.put_word(&window, 16, 10));
+    assert!(a.window(owner, &handle(all, 29), Rights::WRITE).is_none());
+    // It leads to the region that it was made for, as long as that is there, and to no later one.
+    let windows =
+        [Rights::WRITE, Rights::UPDATE].map(|wanted| a.window(owner, &handle(all, 28), wanted).unwrap());
+    let refused = |a: &mut TestPort<0>| {
+        assert!(!a.put_word(&windows[0], 8, 11));
+        assert_eq!(a.add_to_word(&windows[1], 8, 11), None);
+        assert_eq!(bytes(&memory)[8..16], 10u64.to_le_bytes());
+    };
+    b.deregister(all);
+    refused(&mut a);
+    all = b.register(Memory::Shared(memory.clone()), Rights::all()).unwrap();
+    refused(&mut a);
     // Nobody is taken to be at them any more.
     [all, put, update, lent].into_iter().for_each(|region| b.deregister(region));
     assert!(memory.reclaim().is_ok());

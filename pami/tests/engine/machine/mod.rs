@@ -17,10 +17,10 @@ use pami::device::{
 };
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Kind};
-use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
+use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use pami::topology::{TorusCoord, TorusShape};
 use rings::buffer::{Buffer, CONTROL_BYTES, Source};
-use rings::shared::Shared;
+use rings::shared::{Shared, Update, Width};
 use std::any::{Any, TypeId};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -237,6 +237,8 @@ impl Sending for TestPort {
 }
 
 impl RemoteMemory for TestPort {
+    type Window = (Endpoint, RegionHandle);
+
     fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegionLeft> {
         self.world.lock().unit_of(self.me).register(memory, rights, self.me)
     }
@@ -253,6 +255,23 @@ impl RemoteMemory for TestPort {
         data: &[u8],
     ) -> Result<(), RegionFault> {
         self.world.lock().unit_of(self.me).put(target, region, offset, data)
+    }
+
+    fn window(&mut self, target: Endpoint, region: &RegionHandle, wanted: Rights) -> Option<Self::Window> {
+        let memory = self.world.lock().unit_of(self.me).memory(target, region.id(), wanted).ok()?;
+        matches!(memory, Memory::Shared(memory) if memory.len() >= region.len() as usize)
+            .then_some((target, *region))
+    }
+
+    fn put_word(&mut self, &(target, region): &Self::Window, offset: u32, word: u64) -> bool {
+        let inside = offset.is_multiple_of(8) && offset < region.len() / 8 * 8;
+        inside && self.put_local(target, region.id(), offset, &word.to_ne_bytes()).is_ok()
+    }
+
+    fn add_to_word(&mut self, &(target, region): &Self::Window, offset: u32, operand: u64) -> Option<u64> {
+        let add = RmwOp { width: Width::Eight, update: Update::Add(operand) };
+        let inside = offset < region.len() / 8 * 8;
+        self.rmw_local(target, region.id(), offset, add).ok().filter(|_| inside)
     }
 
     fn get_local(
