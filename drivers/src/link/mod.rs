@@ -21,10 +21,8 @@
 
 pub(crate) mod bare;
 mod checksum;
-mod sequence;
 
 pub use checksum::{agrees, crc32c, crc32c_by_products, crc32c_by_shifts};
-pub use sequence::Seq;
 
 use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -34,6 +32,49 @@ pub const LINK_BYTES: usize = 32;
 
 /// Bytes of the checksum, which it leaves out.
 const CHECKSUM_BYTES: usize = 4;
+
+/// The number of a packet among those from one node to another: 32 bits that wrap, compared within half their range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seq(u32);
+
+impl Seq {
+    /// The number of the first packet: so near the end that every job of any length wraps.
+    pub const FIRST: Self = Self(0u32.wrapping_sub(48));
+
+    /// The number with this wire form.
+    pub const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The wire form.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The number `count` packets later.
+    #[inline]
+    pub const fn plus(self, count: u32) -> Self {
+        Self(self.0.wrapping_add(count))
+    }
+
+    /// The number before this.
+    #[inline]
+    pub const fn minus_one(self) -> Self {
+        Self(self.0.wrapping_sub(1))
+    }
+
+    /// Packets from `earlier` to this one; over 2^31 if `earlier` is in truth the later one.
+    #[inline]
+    pub const fn since(self, earlier: Self) -> u32 {
+        self.0.wrapping_sub(earlier.0)
+    }
+
+    /// Whether this comes before `other`; they are less than 2^31 apart.
+    #[inline]
+    pub const fn is_before(self, other: Self) -> bool {
+        (self.since(other) as i32) < 0
+    }
+}
 
 bitflags! {
     /// What a frame is besides an acknowledgement.
@@ -308,6 +349,30 @@ mod tests {
         #[test]
         fn d9_any_bytes_are_a_frame_or_damaged(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let _ = Link::open(&bytes, 0, 1, crc32c);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn d8_order_and_distance_hold_wherever_the_numbers_wrap(
+            start in any::<u32>(), step in 0u32..1 << 31, other in 0u32..1 << 31
+        ) {
+            let seq = Seq::new(start);
+            let (a, b) = (seq.plus(step), seq.plus(other));
+            prop_assert_eq!(a.since(seq), step);
+            prop_assert_eq!(a.is_before(b), step < other);
+            prop_assert_eq!(seq.is_before(a), step > 0);
+            prop_assert!(!a.is_before(seq));
+            prop_assert_eq!(Seq::new(a.number()), a);
+        }
+
+        #[test]
+        fn d8_a_window_is_the_numbers_that_are_near_enough(
+            start in any::<u32>(), window in 1u32..64, number in any::<u32>()
+        ) {
+            let (first, seq) = (Seq::new(start), Seq::new(number));
+            let inside = (0..window).any(|step| first.plus(step) == seq);
+            prop_assert_eq!(seq.since(first) < window, inside);
         }
     }
 }

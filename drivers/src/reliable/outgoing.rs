@@ -2,8 +2,8 @@
 
 use super::credit::Pool;
 use super::flights::Flight;
+use super::handshake::{Word, Words};
 use super::peers::{Peer, PeerSet};
-use super::places::link_of;
 use super::sender::Content;
 use super::{Core, Reliable};
 use crate::adapter::{Adapter, Lent};
@@ -20,6 +20,21 @@ unsafe fn lent_bytes(lent: &Lent) -> &[u8] {
     }
     // SAFETY: whoever called `transmit` keeps these bytes readable and unchanged until the cookie comes back.
     unsafe { core::slice::from_raw_parts(lent.pointer, lent.len) }
+}
+
+/// A link header that says nothing but this.
+#[inline]
+pub(super) fn link_of(life: u32, words: Words) -> Link {
+    let flags = match words.word {
+        Word::Plain => Flags::empty(),
+        Word::Connect => Flags::CONNECT,
+        Word::Release => Flags::RELEASE,
+        Word::Released => Flags::RELEASED,
+        Word::Keep => Flags::KEEP,
+    };
+    let (connection, own, attempt) = (words.to.get(), words.own.get(), words.attempt);
+    let (sequence, acknowledged) = (Seq::FIRST, Seq::FIRST);
+    Link { life, connection, own, attempt, sequence, acknowledged, sack: 0, credit: 0, length: 0, flags }
 }
 
 /// Whether others than peer `index` were told that they have no credit.
@@ -76,6 +91,7 @@ impl Peer {
         let (acknowledged, sack, credit) = self.receiver.says();
         let flags = if self.receiver.has_refused() { flags | Flags::REFUSED } else { flags };
         let sequence = packet.unwrap_or(self.sender.next());
+        // An open connection says its number, and no word.
         let link = link_of(life, self.connection.says());
         Link { sequence, acknowledged, sack, credit, flags: link.flags | flags, ..link }
     }

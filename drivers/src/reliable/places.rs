@@ -1,25 +1,11 @@
 //! Which nodes have a place among the peers: who calls, who is called, and who is let go (SPEC R-3).
 
 use super::handshake::{Connection, Heard, Number, Numbers, Stranger, Word, Words, hear_stranger, wait};
+use super::outgoing::link_of;
 use super::peers::Peer;
 use super::{Core, Reliable};
 use crate::adapter::{Adapter, RxBuffer};
-use crate::link::{Flags, Link, Seq};
-
-/// A link header that says nothing but this.
-#[inline]
-pub(super) fn link_of(life: u32, words: Words) -> Link {
-    let flags = match words.word {
-        Word::Plain => Flags::empty(),
-        Word::Connect => Flags::CONNECT,
-        Word::Release => Flags::RELEASE,
-        Word::Released => Flags::RELEASED,
-        Word::Keep => Flags::KEEP,
-    };
-    let (connection, own, attempt) = (words.to.get(), words.own.get(), words.attempt);
-    let (sequence, acknowledged) = (Seq::FIRST, Seq::FIRST);
-    Link { life, connection, own, attempt, sequence, acknowledged, sack: 0, credit: 0, length: 0, flags }
-}
+use crate::link::{Flags, Link};
 
 /// What a link header says of the handshake.
 fn words_of(link: &Link) -> Words {

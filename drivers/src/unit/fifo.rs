@@ -109,6 +109,7 @@ pub(crate) struct Injector {
     descriptors: Producer<Descriptor>,
     /// Whom the last entries are for, by number of the packet.
     beyond: Box<[u64; INJECTION_ENTRIES]>,
+    /// What the engine has parked: with that nothing short goes before it.
     closed: &'static Closed,
     copies: Copies,
     record: &'static FifoRecord,

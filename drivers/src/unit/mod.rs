@@ -51,7 +51,7 @@ pub use setup::{OpenError, Setup, Sharing, StartError};
 pub use statistics::{Dropped, Statistics};
 
 use crate::adapter::{MOST_MTU, RX_BUFFERS, Watch};
-use crate::bits::{Doorbells, LIMIT as MOST_PORTS};
+use crate::bits::LIMIT as MOST_PORTS;
 use crate::calls::Calls;
 use crate::platform::{MOST_HARTS, Platform};
 use crate::ranks::MOST_NODES;
@@ -71,6 +71,7 @@ use pami::packet::{Envelope, Kind};
 use regions::Regions;
 use responder::{ANSWER_SLOTS, Responder};
 use rings::bell::Bell;
+use running::Doorbells;
 use slots::SHORT_BYTES;
 use statistics::Counters;
 

@@ -4,18 +4,111 @@ use super::MessageUnit;
 use super::engine::Engine;
 use super::network::{Held, Network, Ran, Token};
 use crate::adapter::{ReliableAdapter, Watch};
+use crate::bits::LIMIT as MOST_PORTS;
 use crate::nic::Acknowledge;
 use crate::platform::{MOST_HARTS, Platform};
-use core::sync::atomic::{Ordering, fence};
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 use pami::device::Gone;
 use rings::bell::Bell;
-use spin::Mutex;
+use spin::{Mutex, MutexGuard};
+
+/// A set of ports that any hart adds to and one takes from.
+pub(crate) struct Doorbells(Box<[AtomicU64]>);
+
+/// One of them, quickly rung.
+#[derive(Clone, Copy)]
+pub(crate) struct Doorbell {
+    word: &'static AtomicU64,
+    bit: u64,
+}
+
+impl Doorbell {
+    /// As [`Doorbells::ring`].
+    #[inline]
+    pub(crate) fn ring(self) {
+        self.word.fetch_or(self.bit, Ordering::Release);
+    }
+}
+
+impl Doorbells {
+    /// For ports below `ports`. Allocates.
+    pub(crate) fn new(ports: usize) -> Self {
+        Self((0..ports.min(MOST_PORTS).div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// The word of `port`, and its bit there.
+    #[inline]
+    fn place(&self, port: u16) -> (&AtomicU64, u64) {
+        (&self.0[usize::from(port) / 64], 1 << (port % 64))
+    }
+
+    /// Adds `port`. What was published before is seen by whoever takes it.
+    #[inline]
+    pub(crate) fn ring(&self, port: u16) {
+        let (word, bit) = self.place(port);
+        word.fetch_or(bit, Ordering::Release);
+    }
+
+    /// The doorbell of `port`.
+    pub(crate) fn of(&'static self, port: u16) -> Doorbell {
+        let (word, bit) = self.place(port);
+        Doorbell { word, bit }
+    }
+
+    /// Takes `port` out.
+    pub(crate) fn clear(&self, port: u16) {
+        let (word, bit) = self.place(port);
+        word.fetch_and(!bit, Ordering::Relaxed);
+    }
+
+    /// Whether `port` is in.
+    #[inline]
+    pub(crate) fn contains(&self, port: u16) -> bool {
+        let (word, bit) = self.place(port);
+        word.load(Ordering::Relaxed) & bit != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| word.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Takes all ports out, and does `what` with each.
+    #[inline]
+    pub(crate) fn take(&self, mut what: impl FnMut(u16)) {
+        for (at, word) in self.0.iter().enumerate() {
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let mut rung = word.swap(0, Ordering::Acquire);
+            while rung != 0 {
+                what((at * 64) as u16 + rung.trailing_zeros() as u16);
+                // Without the lowest bit.
+                rung &= rung - 1;
+            }
+        }
+    }
+}
 
 /// Rings a port's bell, and wakes its sleeper.
 #[inline]
 pub(super) fn ring<P: Platform>(bell: &Bell) {
     if let Some(hart) = bell.ring() {
         P::wake(hart);
+    }
+}
+
+impl<A: ReliableAdapter> Token for Mutex<Engine<A>> {
+    type Held<'a> = MutexGuard<'a, Engine<A>>;
+
+    fn hold(&self) -> Self::Held<'_> {
+        self.lock()
+    }
+
+    #[inline(always)]
+    fn progress<P: Platform, N: Network>(&self, unit: &MessageUnit<P, N>, rests: bool) -> (Ran, u64) {
+        unit.progress_of(self, rests)
     }
 }
 
@@ -287,6 +380,29 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         }
         for hart in self.stations.iter().filter_map(|station| station.bell.ring()) {
             P::wake(hart);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn d4_a_doorbell_is_its_own_ports_alone() {
+        let bells = Doorbells::new(MOST_PORTS);
+        for port in 0..MOST_PORTS as u16 {
+            assert!(!bells.contains(port) && bells.is_empty());
+            bells.ring(port);
+            let rung: Vec<_> = (0..MOST_PORTS as u16).filter(|&at| bells.contains(at)).collect();
+            assert_eq!(rung, [port]);
+            let neighbour = port ^ 1;
+            bells.ring(neighbour);
+            bells.clear(port);
+            let mut taken = Vec::new();
+            bells.take(|port| taken.push(port));
+            assert_eq!((taken, bells.is_empty()), (std::vec![neighbour], true));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::MessageUnit;
 use super::super::fifo::{self, Reception, Station};
-use super::super::network::{Held, HeldFrames, Network, Ran, Token};
+use super::super::network::{Held, HeldFrames, Network};
 use super::super::responder::ANSWER_SLOTS;
 use super::super::slots::CopySlots;
 use super::super::{COPY_SLOTS, SHORT_SLOTS};
@@ -52,19 +52,6 @@ impl<A: ReliableAdapter> Network for A {
             .collect();
         let nodes = (nodes as usize).min(MOST_NODES);
         Mutex::new(Engine::new(self, lanes.into_boxed_slice(), slots, long, nodes))
-    }
-}
-
-impl<A: ReliableAdapter> Token for Mutex<Engine<A>> {
-    type Held<'a> = MutexGuard<'a, Engine<A>>;
-
-    fn hold(&self) -> Self::Held<'_> {
-        self.lock()
-    }
-
-    #[inline(always)]
-    fn progress<P: Platform, N: Network>(&self, unit: &MessageUnit<P, N>, rests: bool) -> (Ran, u64) {
-        unit.progress_of(self, rests)
     }
 }
 

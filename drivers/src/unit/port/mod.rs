@@ -4,10 +4,9 @@ mod device;
 
 use super::fifo::{Arrived, Injector, Reception, Station};
 use super::network::{Network, Ran};
-use super::running::ring;
+use super::running::{Doorbell, ring};
 use super::{MessageUnit, OpenError, Sharing};
 use crate::adapter::RxBuffer;
-use crate::bits::Doorbell;
 use crate::platform::Platform;
 use crate::shm::{self, PushError, ShmOpenError, ShmPort};
 use crate::tree_network::TreeUnit;
