@@ -108,6 +108,16 @@ impl List {
         self.prepend(links, Self { first: number, last: number });
     }
 
+    /// Puts one first that is in no list, and has this link.
+    #[inline(always)]
+    pub(crate) fn push_front_of(&mut self, link: &mut Link, number: u32) {
+        link.0 = self.first;
+        if self.is_empty() {
+            self.last = number;
+        }
+        self.first = number;
+    }
+
     /// Puts all of another list first.
     #[inline]
     pub fn prepend<L: Links + ?Sized>(&mut self, links: &mut L, other: Self) {

@@ -33,6 +33,15 @@ impl<T> Default for Slot<T> {
     }
 }
 
+/// What an entry leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leaves {
+    /// Its list alone.
+    List,
+    /// The table as well: it has nothing left to be dropped, which is what it would leak.
+    ListAndTable,
+}
+
 /// The table.
 pub struct SlotTable<T: 'static> {
     slots: &'static mut [Slot<T>],
@@ -170,6 +179,26 @@ impl<T> SlotTable<T> {
         Some((number, entry))
     }
 
+    /// Has `decide` say what becomes of the first entry of a list, which returns something of it besides if it leaves that.
+    #[inline(always)]
+    pub fn decide_first<R>(
+        &mut self,
+        list: &mut List,
+        decide: impl FnOnce(Key, &mut T) -> Option<(Leaves, R)>,
+    ) -> Option<R> {
+        let index = list.first()?;
+        let slot = self.slots.get_mut(index as usize)?;
+        let (leaves, said) = decide(Key { index, generation: slot.generation }, slot.entry.as_mut()?)?;
+        list.shift(slot.link);
+        if leaves == Leaves::ListAndTable {
+            core::mem::forget(slot.entry.take());
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push_front_of(&mut slot.link, index);
+            self.used -= 1;
+        }
+        Some(said)
+    }
+
     /// All entries, by number. What follows the last one is not looked at.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> + Clone {
         let slots = (0..).zip(self.slots.iter());
@@ -211,12 +240,24 @@ impl<T> SlotTable<T> {
         true
     }
 
+    /// As [`discard`](Self::discard), of an entry that has nothing left to be dropped, which is what it would leak.
+    #[inline(always)]
+    pub fn vacate(&mut self, number: u32) -> bool {
+        let entry = self.slots.get_mut(number as usize).and_then(|slot| slot.entry.take());
+        let was = entry.is_some();
+        core::mem::forget(entry);
+        if was {
+            self.close(number);
+        }
+        was
+    }
+
     /// A slot whose entry is gone is free.
     #[inline(always)]
     fn close(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
         slot.generation = slot.generation.wrapping_add(1);
-        self.free.push_front(self.slots, number);
+        self.free.push_front_of(&mut slot.link, number);
         self.used -= 1;
     }
 }

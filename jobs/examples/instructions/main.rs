@@ -64,7 +64,7 @@
 //! | `receive-shared-memory` (56, 69) | look at flag and bell, call 9; frame 4; the ring whose turn it is 2, its next line 5, is it filled 5, head 2; tag, origin 4; handler of the id 6; where header and data lie 7; the message for the handler 8; call 2; the handler's entry 2 |
 //! | `mpi-test-empty` (38, 42) | call 5, 5; frame 5, 9; is it of the only context 6, 5; is it active 9, 9; looks left 4, 4; the bell 7, 8; result 2, 2 |
 //! | `mpi-isend-8-shared-memory` (179, 218) | PAMI's send 55, 61; the word of the memory 24, 24; line and credit of the peer 17, 20; frame 14, 15; locks of the context and its state 13, 17; the communicator, the rank's endpoint 13, 14; call 11, 13; envelope 7, 9; arguments, moves between registers, result 25, 45 |
-//! | `mpi-matched-receive-8-shared-memory` (412, 467) | PAMI to the handler and back 98, 114; the request found, ended, taken, its slot free 106, 126; credit of the peer 34, 37; its word put 29, 25; is it plain, does the receive want it 26, 21; frames 25, 28; three locks 25, 30; the test itself 25, 29; the handler itself 18, 23; the memory given back 15, 14; call, status 11, 20 |
+//! | `mpi-matched-receive-8-shared-memory` (341, 392) | PAMI to the handler and back 89, 100; the request found, ended, handed over, its slot free 68, 71; status 27, 29; its word put 25, 25; is it plain, does the receive want it 25, 21; credit of the peer 24, 24; the test itself 23, 37; frames 22, 43; two locks 16, 21; the handler itself 14, 14; the memory given back 5, 1; call 3, 6 |
 //!
 //! On riscv64 a reception takes 13 more: each saved register is a store of its own, as is each word of the message, a bit
 //! field is two shifts, a call two instructions, the comparison of two halves of words one more, acquiring a fence.

@@ -52,6 +52,28 @@ fn q2_entries_can_be_listed_and_free_slots_are_not() {
     assert!(list.iter(&table).eq([3, 2]));
 }
 
+#[test]
+fn q2_what_is_first_in_a_list_leaves_that_or_the_table_as_its_user_decides() {
+    let mut table = table(3);
+    let keys: Vec<_> = (0..3).map(|entry| table.insert(entry).unwrap()).collect();
+    let mut list = List::EMPTY;
+    (0..3).for_each(|number| list.push(&mut table, number));
+    assert_eq!(table.decide_first(&mut list, |_, _| None::<(Leaves, ())>), None);
+    assert!(list.iter(&table).eq([0, 1, 2]));
+    let both = |key, entry: &mut i32| Some((Leaves::ListAndTable, (key, *entry)));
+    assert_eq!(table.decide_first(&mut list, both), Some((keys[0], 0)));
+    assert_eq!((table.key(0), table.get(0), table.len()), (None, None, 2));
+    let stays = |key, entry: &mut i32| Some((Leaves::List, (key, *entry)));
+    assert_eq!(table.decide_first(&mut list, stays), Some((keys[1], 1)));
+    assert_eq!((table.key(1), table.get(1), table.len()), (Some(keys[1]), Some(&1), 2));
+    assert!(list.iter(&table).eq([2]));
+    assert_eq!(table.insert(7).map(|key| key.index), Ok(0), "its slot is the next");
+    assert!(table.vacate(1) && !table.vacate(1) && !table.vacate(9));
+    assert_eq!((table.len(), table.insert(8).map(|key| key.index)), (2, Ok(1)));
+    assert_eq!(table.decide_first(&mut list, both).map(|(_, entry)| entry), Some(2));
+    assert_eq!(table.decide_first(&mut list, both), None);
+}
+
 proptest! {
     #[test]
     fn q2_a_table_is_as_its_model(

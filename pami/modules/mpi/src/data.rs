@@ -25,13 +25,14 @@ pub struct Data {
 /// Where the bytes of some data lie, whatever they mean: what a message asks, and a request keeps.
 #[derive(Clone)]
 pub(crate) struct Span {
+    /// How they lie from the lowest if not in one piece, and the type whose table says so. In front, as what is known to be in one
+    /// piece is dropped without a call then.
+    apart: Option<(Layout, Datatype)>,
     memory: Shared,
     /// The lowest byte.
     start: usize,
     /// Bytes without gaps.
     bytes: usize,
-    /// How they lie from there if not in one piece, and the type whose table says so.
-    apart: Option<(Layout, Datatype)>,
 }
 
 /// Why data is refused. The caller is at fault.

@@ -50,9 +50,9 @@ pub(crate) const SYNCHRONOUS: u8 = 2;
 /// It is an RTS because the sender's credit was short.
 pub(crate) const SHORT_OF_CREDIT: u8 = 4;
 
-/// In front of a message, with its data or without.
+/// In front of a message, with its data or without. It is copied by words.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
+#[repr(C, align(8))]
 pub(crate) struct Envelope {
     /// The communicator's number.
     pub(crate) communicator: U32,

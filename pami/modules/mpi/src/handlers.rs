@@ -4,7 +4,7 @@ use crate::callbacks::Callbacks;
 use crate::error::{Error, Result};
 use crate::lags::Lag;
 use crate::library::Library;
-use crate::message::At;
+use crate::message::{At, Taken};
 use crate::protocols::{Handlers, windows};
 use crate::status::Status;
 use crate::vci::{State, Vci};
@@ -38,6 +38,16 @@ impl<N: Node> Library<N> {
         let Some(callbacks) = self.callbacks.get() else { return Receive::Done };
         let Ok(mut at) = state.at(active, vci, callbacks) else { return Receive::Done };
         at.message_came(message)
+    }
+
+    /// The sender of a message that was taken at once is credited, at a VCI whose state the caller has.
+    #[inline(never)]
+    fn credit_taken(
+        (vci, mut state): (&'static Vci<N::Port>, MutexGuard<'_, State>),
+        message: &Message<'_>,
+    ) -> Receive<N::Port> {
+        state.messages.credit_taken(&vci.lags, message);
+        Receive::Done
     }
 
     /// Calls `work` with what belongs to the context that calls.
@@ -96,11 +106,12 @@ pub(crate) fn of_messages<N: Node>(library: &'static Library<N>) -> Result<Handl
         let Some(vci) = library.vci_of(active) else { return Receive::Done };
         let mut state = vci.state.lock();
         let State { messages, requests, .. } = &mut *state;
-        if messages.take_at_once(requests, &vci.lags, message) {
-            return Receive::Done;
+        match messages.take_at_once(requests, &vci.awaited, message) {
+            Taken::Whole => Receive::Done,
+            // What these return is long, and is written once.
+            Taken::Uncredited => Library::<N>::credit_taken((vci, state), message),
+            Taken::Not => library.message_came(active, (vci, state), message),
         }
-        // What it returns is long, and is written once.
-        library.message_came(active, (vci, state), message)
     })?;
     let control = place(node, "callbacks", move |active: &mut Context<N>, message: &Message<'_>| {
         library.at(active, |at| at.control_came(message));

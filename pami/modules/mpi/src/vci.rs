@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::lags::{Lag, Lags};
 use crate::message::{At, Messages, Wanted};
 use crate::protocols::{Protocols, windows};
-use crate::request::{Activity, OWN, Requests, Slot};
+use crate::request::{Activity, Awaited, OWN, Requests, Slot};
 use crate::settings::Settings;
 use crate::window::Windows;
 use base::{Lane, fill};
@@ -91,6 +91,7 @@ pub(crate) struct Vci<P: Port> {
     /// Every call looks at these: here their offsets are short.
     pub(crate) lags: Lags,
     pub(crate) activity: Activity,
+    pub(crate) awaited: Awaited,
     /// Empty tests that may go by a look at the bell alone ([`rests_on`](Self::rests_on)).
     looks: AtomicU32,
     pub(crate) state: Mutex<State>,
@@ -118,6 +119,7 @@ impl<P: Port> Vci<P> {
             }),
             lags: Lags::default(),
             activity,
+            awaited: Awaited::default(),
             looks: AtomicU32::new(0),
             alive,
         }

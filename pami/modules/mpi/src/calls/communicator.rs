@@ -11,6 +11,7 @@ use crate::data::Data;
 use crate::envelope::INTERNAL;
 use crate::error::{Class, Error, Result};
 use crate::group::{Comparison, Group};
+use crate::lags::Lag;
 use crate::library::{Communicator, Library, Mpi};
 use crate::op::Op;
 use crate::request::Mode;
@@ -337,6 +338,10 @@ impl<N: Node> Communicator<N> {
             state.communicators.remove(self.slot);
             state.messages.forget(self.id.0);
             state.messages.forget(self.id.0 | INTERNAL);
+            if state.messages.waits() {
+                // Credit may be due: with the next advance.
+                self.home.lags.set(Lag::Messages);
+            }
             Ok(Some(()))
         })?;
         Ok(())

@@ -11,6 +11,7 @@ use crate::vci::State;
 use core::sync::atomic::Ordering;
 use pami::client::Node;
 use pami::{Active, Endpoint};
+use spin::MutexGuard;
 
 /// Checks what a call sends or receives into.
 ///
@@ -195,24 +196,32 @@ impl<N: Node> Communicator<N> {
             return None;
         }
         let piece = data.piece()?;
-        let State { requests, messages, communicators, me, protocols: Some(_), .. } =
-            &mut *self.home.state.lock()
-        else {
+        let mut state = self.home.state.lock();
+        let State { requests, messages, communicators, me, protocols: Some(_), .. } = &mut *state else {
             return None;
         };
+        if messages.are_waiting() {
+            return self.post_or_take(state, data, source, tag, internal);
+        }
         let from = Some(self.member(communicators, *me, source)?);
         let communicator = self.number(internal);
-        messages.post_at_once(requests, internal, || {
+        messages.post(requests, internal, || {
             let (data, message) = (piece.span(), None);
             Receiving { data, communicator, source, tag, from, message }
         })
     }
 
     /// The same while messages wait: it takes one that is whole, or is posted if it wants none.
-    fn post_or_take(&self, data: &Data, source: i32, tag: i32, internal: bool) -> Option<Request> {
-        let State { requests, messages, communicators, me, protocols: Some(_), .. } =
-            &mut *self.home.state.lock()
-        else {
+    #[inline(never)]
+    fn post_or_take(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        data: &Data,
+        source: i32,
+        tag: i32,
+        internal: bool,
+    ) -> Option<Request> {
+        let State { requests, messages, communicators, me, protocols: Some(_), .. } = &mut *state else {
             return None;
         };
         if !self.is_alive() {
@@ -237,7 +246,7 @@ impl<N: Node> Communicator<N> {
     fn begin_receive_otherwise(&self, data: &Data, source: i32, tag: i32, internal: bool) -> Result<Request> {
         self.check_source(source, tag)?;
         check_data(data)?;
-        if let Some(request) = self.post_or_take(data, source, tag, internal) {
+        if let Some(request) = self.post_or_take(self.home.state.lock(), data, source, tag, internal) {
             return Ok(request);
         }
         self.enter(|active, state| {

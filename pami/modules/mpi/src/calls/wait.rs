@@ -48,6 +48,43 @@ impl<N: Node> Library<N> {
         }
         self.vci(request.vci())?.state.lock().requests.is_started(*request)
     }
+
+    /// Advances the only VCI for a request of it. Returns how much of what is under way has moved, and the status if that was
+    /// handed over: the request is null then.
+    #[inline(always)]
+    fn advance_for(
+        &self,
+        vci: &'static Vci<N::Port>,
+        guard: &mut Guard<N::Port>,
+        request: &mut Request,
+    ) -> Result<(usize, Option<Status>)> {
+        vci.awaited.begin(request);
+        let moved = self.advance_with(vci, guard);
+        let handed_over = vci.awaited.end(request);
+        Ok((moved?, handed_over))
+    }
+
+    /// As [`test`](Mpi::test), of a request of the only VCI.
+    #[inline(never)]
+    fn test_with(
+        &self,
+        vci: &'static Vci<N::Port>,
+        mut guard: Guard<N::Port>,
+        request: &mut Request,
+    ) -> Result<Option<Status>> {
+        let (moved, handed_over) = self.advance_for(vci, &mut guard, request)?;
+        if handed_over.is_some() {
+            return Ok(handed_over);
+        }
+        if moved == 0 {
+            if guard.as_mut().is_some_and(Context::rests) {
+                vci.note_rest();
+            }
+            return Ok(None);
+        }
+        drop(guard);
+        if vci.activity.has(request) { Ok(None) } else { take(vci, request, Ok) }
+    }
 }
 
 /// The status of a request of a VCI if it is complete, which is null then, or inactive: `tell` makes of it what is returned, so
@@ -87,8 +124,10 @@ impl<N: Node> Mpi<N> {
         };
         if vci.activity.has(request) {
             // What is waited for mostly lies ready.
-            if let Some(mut guard) = vci.lane.try_enter() {
-                self.library.advance_with(vci, &mut guard)?;
+            if let Some(mut guard) = vci.lane.try_enter()
+                && let (_, Some(status)) = self.library.advance_for(vci, &mut guard, request)?
+            {
+                return Ok(status);
             }
             if vci.activity.has(request) {
                 return self.wait_all_over(request);
@@ -130,28 +169,10 @@ impl<N: Node> Mpi<N> {
                 return Ok(None);
             }
             if let Some(guard) = vci.lane.try_enter() {
-                return self.test_with(vci, guard, request);
+                return self.library.test_with(vci, guard, request);
             }
         }
         self.test_all_over(request)
-    }
-
-    /// As [`test`](Self::test), of a request of the only VCI.
-    #[inline(never)]
-    fn test_with(
-        &self,
-        vci: &'static Vci<N::Port>,
-        mut guard: Guard<N::Port>,
-        request: &mut Request,
-    ) -> Result<Option<Status>> {
-        if self.library.advance_with(vci, &mut guard)? == 0 {
-            if guard.as_mut().is_some_and(Context::rests) {
-                vci.note_rest();
-            }
-            return Ok(None);
-        }
-        drop(guard);
-        take(vci, request, Ok)
     }
 
     /// As [`test`](Self::test), of any request.

@@ -1,12 +1,13 @@
 //! What comes: messages, answers, data that was asked for. Nothing in it is trusted.
 
+use super::unexpected::CHUNK;
 use super::{At, Messages};
 use crate::envelope::{
     ANSWER, ASK, CTS, Control, DataHeader, Envelope, MATCHED, RECALL, REFUSED, RETURN, RTS, SHORT_OF_CREDIT,
     Source,
 };
 use crate::lags::{Lag, Lags};
-use crate::request::{Progress, Receiving, Requests};
+use crate::request::{Awaited, Progress, Receiving, Requests};
 use pami::device::Port;
 use pami::{Message, Part, Receive};
 use zerocopy::FromBytes;
@@ -23,24 +24,39 @@ fn plain<'a>(message: &Message<'a>) -> Option<&'a Envelope> {
     is_plain.then_some(envelope)
 }
 
+/// What became of a message that was to be [taken at once](Messages::take_at_once).
+pub(crate) enum Taken {
+    /// Its receive has it, and nothing else is to be done.
+    Whole,
+    /// Its receive has it, and its sender is still to be [credited](Messages::passed).
+    Uncredited,
+    /// Nothing was done.
+    Not,
+}
+
 impl Messages {
-    /// Takes in what most messages are: [plain], for the receive that was posted first. Returns whether it was such a one.
+    /// Takes in what most messages are: [plain], a word, for the receive that was posted first.
     #[inline(always)]
     pub(crate) fn take_at_once(
         &mut self,
         requests: &mut Requests,
-        lags: &Lags,
+        awaited: &Awaited,
         message: &Message<'_>,
-    ) -> bool {
-        let Some(envelope) = plain(message) else { return false };
-        let takes = |receiving: &Receiving| {
-            receiving.wanted().is(envelope).then(|| receiving.all_came(envelope, message.data))
-        };
-        if !requests.end_first(&mut self.posted, takes) {
-            return false;
+    ) -> Taken {
+        let Some(envelope) = plain(message) else { return Taken::Not };
+        let takes =
+            |receiving: &Receiving| receiving.wanted().is(envelope) && receiving.data.put_word(message.data);
+        if !requests.end_first(&mut self.posted, awaited, takes, || envelope.status()) {
+            return Taken::Not;
         }
-        self.took(lags, message, envelope);
-        true
+        if self.pass_unit(message.origin, envelope.credit.get()) { Taken::Whole } else { Taken::Uncredited }
+    }
+
+    /// Credits the sender of a message that was taken at once.
+    pub(crate) fn credit_taken(&mut self, lags: &Lags, message: &Message<'_>) {
+        if let Some(envelope) = plain(message) {
+            self.took(lags, message, envelope);
+        }
     }
 
     /// Takes in any other [plain] message: for a receive that was posted later, or for one that is to come, unless its sender
@@ -57,16 +73,19 @@ impl Messages {
             self.took(lags, message, envelope);
             return true;
         }
-        let Some(place) = self.keep(message.origin, *envelope) else { return false };
-        self.credited(message.origin, envelope.credit.get());
-        self.unexpected.store(place, message.data);
-        true
+        let kept = self.keep_whole(message.origin, envelope, message.data);
+        if kept {
+            self.credited(message.origin, envelope.credit.get());
+        }
+        kept
     }
 
     /// A plain message has its receive.
-    #[inline(always)]
     fn took(&mut self, lags: &Lags, message: &Message<'_>, envelope: &Envelope) {
-        self.passed(message.origin, envelope.credit.get(), message.total);
+        let (origin, credit) = (message.origin, envelope.credit.get());
+        if message.total > CHUNK || !self.pass_unit(origin, credit) {
+            self.passed(origin, credit, message.total);
+        }
         if self.waits() {
             // Credit may be due: with the next advance.
             lags.set(Lag::Messages);

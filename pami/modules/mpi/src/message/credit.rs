@@ -97,8 +97,22 @@ impl Pool {
         more > 0
     }
 
+    /// A message of one unit that never lay here needs that no more, if its sender has no more than it is sure of and is not
+    /// [due](Credit::is_due) then, as most are. Returns whether that is so: if not, nothing was done.
+    #[inline(always)]
+    pub(super) fn pass_unit(&self, credit: &mut Credit) -> bool {
+        let owed = u32::from(credit.owed) + 1;
+        let passes = credit.total() <= self.sure && 2 * owed < credit.granted.into();
+        if passes {
+            // Less than half of what it was granted.
+            credit.owed = owed as u16;
+            // It may have what it does not use again.
+            credit.recalled = false;
+        }
+        passes
+    }
+
     /// A message of a peer's that never lay here needs its units no more. Returns as [`Credit::is_due`].
-    #[inline(never)]
     pub(super) fn passed(&mut self, credit: &mut Credit, units: u16) -> bool {
         self.left(credit, units);
         credit.is_due()

@@ -39,6 +39,7 @@ use crate::lags::Lags;
 use crate::protocols::Protocols;
 use crate::request::{Operation, Receiving, Request, Requests, Sending};
 use crate::settings::Settings;
+pub(crate) use arrive::Taken;
 use base::fill;
 use bulk::Bulk;
 use credit::{Credit, Pool, units_of};
@@ -118,15 +119,10 @@ impl Messages {
         })
     }
 
-    /// Posts a receive, unless messages wait: it might want one. Returns its request, if there is room for it.
+    /// Whether messages wait: a receive might want one.
     #[inline(always)]
-    pub(crate) fn post_at_once(
-        &mut self,
-        requests: &mut Requests,
-        internal: bool,
-        receiving: impl FnOnce() -> Receiving,
-    ) -> Option<Request> {
-        if self.unexpected.is_empty() { self.post(requests, internal, receiving) } else { None }
+    pub(crate) fn are_waiting(&self) -> bool {
+        !self.unexpected.is_empty()
     }
 
     /// Posts a receive that wants none of the messages that wait, or takes one into `data` that waits whole and whose sender only
@@ -145,8 +141,9 @@ impl Messages {
         }
     }
 
+    /// Posts a receive that wants none of the messages that wait. Returns its request, if there is room for it.
     #[inline(always)]
-    fn post(
+    pub(crate) fn post(
         &mut self,
         requests: &mut Requests,
         internal: bool,
@@ -205,23 +202,38 @@ impl Messages {
         self.peers.get(peer.task() as usize).is_some_and(|peer| !peer.line.is_empty())
     }
 
-    /// A message of a peer came with its data and so much credit, and needs no room.
+    /// As [`passed`](Self::passed), of a message of one unit. Returns whether that was all: if not, nothing was done.
     #[inline(always)]
+    fn pass_unit(&mut self, origin: Endpoint, gained: u16) -> bool {
+        let Some(peer) = self.peers.get_mut(origin.task() as usize) else { return false };
+        let passed = self.pool.pass_unit(&mut peer.credit);
+        if passed && gained > 0 {
+            peer.credit.gain(gained);
+        }
+        passed
+    }
+
+    /// A message of a peer came with its data and so much credit, and needs no room.
     fn passed(&mut self, origin: Endpoint, gained: u16, len: usize) {
         let task = origin.task();
         let Some(peer) = self.peers.get_mut(task as usize) else { return };
         if gained > 0 {
             peer.credit.gain(gained);
         }
-        // Most are short, of peers that have no more than they are sure of.
-        let is_due = if len <= CHUNK && !self.pool.is_over(&peer.credit) {
-            peer.credit.owe(1)
-        } else {
-            self.pool.passed(&mut peer.credit, units_of(len))
-        };
-        if is_due {
+        if self.pool.passed(&mut peer.credit, units_of(len)) {
             self.queue(task);
         }
+    }
+
+    /// Keeps a message of a peer that is here with all of its data. Returns whether there was room, which there is for what the peer
+    /// was granted.
+    fn keep_whole(&mut self, origin: Endpoint, envelope: &Envelope, data: &[u8]) -> bool {
+        if data.is_empty() || data.len() > CHUNK {
+            let place = self.keep(origin, *envelope);
+            return place.inspect(|&place| _ = self.unexpected.store(place, data)).is_some();
+        }
+        let peer = self.peers.get_mut(origin.task() as usize);
+        peer.is_some_and(|peer| peer.credit.keep(1)) && self.unexpected.push_piece(origin, envelope, data)
     }
 
     /// The place of a message of a peer with its data; `None` if the peer has used up what it was granted.
@@ -306,7 +318,7 @@ impl Messages {
 
     /// Whether something waits to go to anybody.
     #[inline]
-    fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         !self.queue.is_empty()
     }
 }

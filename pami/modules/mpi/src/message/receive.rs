@@ -113,11 +113,10 @@ impl Messages {
         }
         let request = requests.open_complete(internal, || data.received(&envelope, None)).ok()?;
         self.unexpected.unlink(place);
-        self.unexpected.read(place, |at, piece| {
-            if !(at == 0 && data.put_word(piece)) {
-                data.put(at, piece);
-            }
-        });
+        match self.unexpected.piece(place) {
+            Some(piece) if data.put_word(piece) => {}
+            _ => self.unexpected.read(place, |at, piece| data.put(at, piece)),
+        }
         self.unexpected.free(place);
         self.taken(origin, envelope.len.get() as usize);
         Some(request)
@@ -127,8 +126,9 @@ impl Messages {
 impl Envelope {
     #[inline]
     pub(crate) fn status(&self) -> Status {
-        let len = self.len.get() as usize;
-        Status { source: self.source.get() as i32, tag: self.tag.get(), len, ..Status::EMPTY }
+        let (source, tag, len) = (self.source.get() as i32, self.tag.get(), self.len.get() as usize);
+        // Not the rest of an empty one: that is a copy of all that an error has room for.
+        Status { source, tag, len, cancelled: false, error: None }
     }
 }
 

@@ -126,6 +126,27 @@ impl Unexpected {
         Some(number)
     }
 
+    /// Puts a message last that is here with data of one chunk. Returns whether there was room.
+    #[inline(always)]
+    pub(crate) fn push_piece(&mut self, origin: Endpoint, envelope: &Envelope, piece: &[u8]) -> bool {
+        let Some(spare) = self.spare.checked_sub(1) else { return false };
+        let Some(chunk) = self.free_chunks.first() else { return false };
+        let start = chunk as usize * CHUNK;
+        let Some(room) = self.bytes.get_mut(start..start + piece.len()) else { return false };
+        room.copy_from_slice(piece);
+        let mut data = List::EMPTY;
+        let place = self.places.insert_with(|| {
+            self.free_chunks.pop(self.links);
+            data.push(self.links, chunk);
+            let here = Here { received: piece.len() as u32, broken: None, chunks: 1, data };
+            Waiting { origin, envelope: *envelope, claimed: None, data: UnexpectedData::Here(here) }
+        });
+        let Some(place) = place else { return false };
+        self.spare = spare;
+        self.queue.append(&mut self.places, place.index);
+        true
+    }
+
     /// Puts an RTS last; `None` without room.
     pub(crate) fn push_rts(
         &mut self,
@@ -183,6 +204,14 @@ impl Unexpected {
             rest = later;
         }
         true
+    }
+
+    /// The data of a message, if it lies in one chunk.
+    #[inline]
+    pub(crate) fn piece(&self, number: u32) -> Option<&[u8]> {
+        let UnexpectedData::Here(here) = &self.places.get(number)?.data else { return None };
+        let (chunk, len) = (here.data.first()? as usize, here.received as usize);
+        if len > CHUNK { None } else { self.bytes.get(chunk * CHUNK..)?.get(..len) }
     }
 
     /// Hands the data of a message over, piece by piece: each with the place of its first byte.

@@ -4,15 +4,17 @@
 //! windows `open` a request for what they do and `complete` it from their
 //! callbacks.
 
+mod awaited;
 mod operation;
 
 use crate::error::{Error, Result};
 use crate::settings::SEEKERS;
 use crate::status::Status;
+pub(crate) use awaited::Awaited;
 use core::sync::atomic::{AtomicU32, Ordering};
 pub(crate) use operation::{Arrived, Awaits, Mode, Operation, Progress, Receiving, Sending};
 use rings::list::{Link, Links, List};
-use rings::slot_table::{self, SlotTable};
+use rings::slot_table::{self, Leaves, SlotTable};
 use rings::table::Key;
 
 /// Name of a request. Plain data; [`NULL`](Self::NULL) names none.
@@ -117,6 +119,13 @@ impl Entry {
     /// What it is doing.
     pub(crate) fn active(&mut self) -> Option<&mut Operation> {
         if self.phase == Phase::Active { self.operation.as_mut() } else { None }
+    }
+
+    /// What it was to do is dropped.
+    #[cold]
+    #[inline(never)]
+    fn forget(&mut self) {
+        self.operation = None;
     }
 
     /// It is over, and its status is there. Returns whether its slot is to be free.
@@ -340,24 +349,36 @@ impl Requests {
         }
     }
 
-    /// Takes the first receive out of `list` and ends it, if `takes` says with what status. Returns whether it did.
+    /// Takes the first receive out of `list` and ends it with the status that `ended` makes, if it is to be waited for once and
+    /// `takes` is true of it. Whoever has it `awaited` has the status, and its slot is free; if nobody has, it keeps that. Returns
+    /// whether there was such a one.
     #[inline(always)]
     pub(crate) fn end_first(
         &mut self,
         list: &mut List,
-        takes: impl FnOnce(&Receiving) -> Option<Status>,
+        awaited: &Awaited,
+        takes: impl FnOnce(&Receiving) -> bool,
+        ended: impl FnOnce() -> Status,
     ) -> bool {
-        let ends = |entry: &mut Entry| match &entry.operation {
-            // Made where it stays: a status is long.
-            Some(Operation::Receive(receiving)) => {
-                takes(receiving).map(|status| entry.status = Some(status)).is_some()
+        let left = &mut self.left;
+        let ends = |key: Key, entry: &mut Entry| {
+            let Some(Operation::Receive(receiving)) = &entry.operation else { return None };
+            if entry.persistent || entry.detached || !takes(receiving) {
+                return None;
             }
-            _ => false,
+            entry.operation = None;
+            if awaited.is(key) {
+                awaited.hand_over(ended());
+                left[usize::from(entry.own)] += 1;
+                return Some((Leaves::ListAndTable, key.index));
+            }
+            entry.phase = Phase::Complete;
+            // Made where it stays: a status is long.
+            entry.status = Some(ended());
+            Some((Leaves::List, key.index))
         };
-        let Some((index, entry)) = self.table.shift(list, ends) else { return false };
-        if entry.end((index as u16, self.activity)) {
-            self.free(index as u16);
-        }
+        let Some(index) = self.table.decide_first(list, ends) else { return false };
+        self.activity.set(index as u16, 0);
         true
     }
 
@@ -396,7 +417,11 @@ impl Requests {
             entry.phase = Phase::Inactive;
         } else {
             let own = entry.own;
-            self.table.discard(request.slot.into());
+            // It is over, so there is none, and the rest of it is numbers.
+            if entry.operation.is_some() {
+                entry.forget();
+            }
+            self.table.vacate(request.slot.into());
             self.left[usize::from(own)] += 1;
             *request = Request::NULL;
         }

@@ -1,7 +1,7 @@
 //! Which receive gets which message.
 
 use crate::machine::World;
-use crate::scene::{Comm, Library, numbers, room, run, run_in, values};
+use crate::scene::{Comm, Library, numbers, room, run, run_in, run_with, values};
 use mpi::{ANY_SOURCE, ANY_TAG, Class, Data, Datatype, Error, PROC_NULL, Request, Settings, Status};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -353,4 +353,58 @@ fn mistakes_have_the_classes_of_the_standard() {
         assert_eq!(mpi.wait(&mut copy).unwrap_err().class(), Class::Request);
         assert_eq!(mpi.wait(&mut request), Ok(Status::EMPTY));
     });
+}
+
+/// Two numbers: a word.
+fn word(round: u32, salt: u32) -> Data {
+    numbers(&[round, salt])
+}
+
+/// Tests a request until it is over.
+fn tested(mpi: Library, request: &mut Request) -> Status {
+    loop {
+        if let Some(status) = mpi.test(request).unwrap() {
+            return status;
+        }
+    }
+}
+
+#[test]
+fn q4_a_word_that_ends_what_is_looked_at_tells_whose_it_is_and_leaves_no_request() {
+    for per_node in [1, 2] {
+        // What is not free again is missed soon.
+        run_with(2, per_node, Settings { requests: 6, ..Settings::default() }, |mpi| {
+            let world = mpi.world();
+            let other = 1 - world.rank() as i32;
+            for round in 0..60u32 {
+                let into = [0; 3].map(|_| room(2));
+                let wanted = [(other, 0), (ANY_SOURCE, 1), (other, ANY_TAG)];
+                let freed = room(2);
+                mpi.request_free(&mut world.irecv(&freed, other, 4).unwrap()).unwrap();
+                let mut again = world.recv_init(&room(2), ANY_SOURCE, 3).unwrap();
+                mpi.start(&again).unwrap();
+                let mut requests: Vec<_> =
+                    (0..3).map(|n| world.irecv(&into[n], wanted[n].0, wanted[n].1).unwrap()).collect();
+                world.barrier().unwrap();
+                for tag in [4, 3, 0, 1, 2] {
+                    world.send(&word(round, tag), other, tag as i32).unwrap();
+                }
+                // The first that is looked at is not always the first that ends.
+                for n in (0..3).map(|n| (n + round as usize) % 3) {
+                    let request = &mut requests[n];
+                    let status =
+                        if round % 2 == 0 { tested(mpi, request) } else { mpi.wait(request).unwrap() };
+                    let told = (status.source, status.tag, status.len, status.cancelled, status.error);
+                    assert_eq!(told, (other, n as i32, 8, false, None), "round {round}");
+                    assert!(request.is_null());
+                    assert_eq!(values(&into[n]), [round, n as u32]);
+                }
+                let status = tested(mpi, &mut again);
+                assert_eq!((status.source, status.tag, again.is_null()), (other, 3, false));
+                assert_eq!(values(&freed), [round, 4]);
+                mpi.request_free(&mut again).unwrap();
+                world.barrier().unwrap();
+            }
+        });
+    }
 }
