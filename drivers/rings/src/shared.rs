@@ -222,12 +222,6 @@ impl Shared {
         self.word(offset).map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// Adds to the word at `offset` as [`update`](Self::update), if it lies whole in the memory, at a multiple of eight.
-    #[inline(always)]
-    pub fn add_to_word(&self, offset: usize, operand: u64) -> Option<u64> {
-        self.word(offset).map(|word| word.fetch_add(operand, Ordering::AcqRel))
-    }
-
     /// The word at `offset`, if it lies whole in the memory, at a multiple of eight.
     #[inline(always)]
     fn word(&self, offset: usize) -> Option<&AtomicU64> {
