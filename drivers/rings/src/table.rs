@@ -1,7 +1,7 @@
 //! A table whose entries many look at while others come and go: the node's memory regions (SPEC P-8).
 //!
-//! An entry is named by its place and by a generation that no other entry of that place has (until it wraps after
-//! 2^31 entries), so a key that outlived its entry finds nothing. Looking costs two atomic additions; nobody waits but who removes an
+//! An entry is named by its place and by a generation that no other entry of that place ever has, so a key that outlived its
+//! entry finds nothing; a place is used up after 2^31 entries. Looking costs two atomic additions; nobody waits but who removes an
 //! entry, and only for those that look at this very entry.
 //!
 //! | bits of a place's state | what |
@@ -127,7 +127,10 @@ impl<T: Send + Sync> Table<T> {
         }
         // SAFETY: the generation is over, so no guard comes any more, and there is none; this thread ended it.
         let entry = place.entry.with_mut(|cell| unsafe { (*cell).take() });
-        self.give_free(key.index, place);
+        // The next one would have the generation of the first.
+        if key.generation != u32::MAX {
+            self.give_free(key.index, place);
+        }
         entry
     }
 
@@ -186,7 +189,7 @@ impl<T> Clone for Place<T> {
 
 impl<T> Copy for Place<T> {}
 
-// SAFETY: of a place only `get` makes use, which is the table's.
+// SAFETY: as for a `Table`: entries are only shared, by guards that are counted.
 unsafe impl<T: Send + Sync> Sync for Place<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Send for Place<T> {}

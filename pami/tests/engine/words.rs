@@ -41,6 +41,7 @@ fn p8_a_word_is_checked_each_time_as_the_first_time() {
         assert_eq!(both(&mut stage, to, forged(handle, 2, 0), 8), faulty(RegionFault::Stale));
         let unaligned = Err(SendError::Region(RegionFault::Unaligned));
         assert_eq!(both(&mut stage, to, handle, 44), ([Ok(()), unaligned], vec![Ok(())]));
+        assert_eq!(bytes(region.memory())[8..16], 7u64.to_le_bytes(), "as it was before what was refused");
     }
     for (rights, expected) in [
         (Rights::WRITE, [Ok(()), Err(OperationError::Region(RegionFault::Rights))]),

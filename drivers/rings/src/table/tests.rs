@@ -87,3 +87,15 @@ fn p8_entries_that_come_and_go_on_many_threads_are_each_seen_whole() {
     });
     assert!(found.load(Ordering::Relaxed) >= 3 * rounds);
 }
+
+#[test]
+fn p8_a_place_whose_generations_are_used_up_has_no_other_entry() {
+    let table = table(1);
+    table.places[0].state.store(u64::from(u32::MAX - 1) << 32, Ordering::Relaxed);
+    let last = table.insert(1).unwrap();
+    assert_eq!((last.generation, *table.get(last).unwrap()), (u32::MAX, 1));
+    let place = table.place(last).unwrap();
+    assert_eq!(table.remove(last), Some(1));
+    assert_eq!(table.insert(2), Err(2), "its generation would be the first's again");
+    assert!(table.get(last).is_none() && place.get().is_none());
+}

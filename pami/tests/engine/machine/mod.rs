@@ -20,7 +20,7 @@ use pami::packet::{Envelope, Kind};
 use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use pami::topology::{TorusCoord, TorusShape};
 use rings::buffer::{Buffer, CONTROL_BYTES, Source};
-use rings::shared::{Shared, Update, Width};
+use rings::shared::Shared;
 use std::any::{Any, TypeId};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -264,14 +264,24 @@ impl RemoteMemory for TestPort {
     }
 
     fn put_word(&mut self, &(target, region): &Self::Window, offset: u32, word: u64) -> bool {
+        // Rights and owner were seen when the window was opened.
+        let memory = self.world.lock().unit_of(self.me).memory(target, region.id(), Rights::empty());
+        let Ok(Memory::Shared(memory)) = memory else { return false };
         let inside = offset.is_multiple_of(8) && offset < region.len() / 8 * 8;
-        inside && self.put_local(target, region.id(), offset, &word.to_ne_bytes()).is_ok()
+        inside && memory.write(offset as usize, &word.to_ne_bytes()).is_ok()
     }
 
     fn add_to_word(&mut self, &(target, region): &Self::Window, offset: u32, operand: u64) -> Option<u64> {
-        let add = RmwOp { width: Width::Eight, update: Update::Add(operand) };
-        let inside = offset < region.len() / 8 * 8;
-        self.rmw_local(target, region.id(), offset, add).ok().filter(|_| inside)
+        let memory = self.world.lock().unit_of(self.me).memory(target, region.id(), Rights::empty());
+        let Ok(Memory::Shared(memory)) = memory else { return None };
+        if !offset.is_multiple_of(8) || offset >= region.len() / 8 * 8 {
+            return None;
+        }
+        let mut old = [0; 8];
+        memory.read(offset as usize, &mut old).ok()?;
+        let old = u64::from_ne_bytes(old);
+        memory.write(offset as usize, &old.wrapping_add(operand).to_ne_bytes()).ok()?;
+        Some(old)
     }
 
     fn get_local(
