@@ -142,7 +142,7 @@ pub struct AdapterFaults {
     pub runts: u64,
     /// Frames of another protocol.
     pub foreign: u64,
-    /// Frames that are addressed to another node.
+    /// Frames that name another rank than this node's as their target, whatever address they came by.
     pub stray: u64,
     /// What a reliable layer had to mend.
     pub reliability: Reliability,

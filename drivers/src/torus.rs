@@ -13,12 +13,13 @@
 //! own: that of its node in the device tree, or what the card itself says, or, if there is none, its *rank address*, which is
 //! reckoned from the rank. Every card takes frames for its rank address too, and sends none from it while it has another. So a
 //! first frame needs no answer to the question where a rank is: a switch that has not seen an address sends it to all, and
-//! one card takes it. Where a peer is then is learnt from each call and each answer of the handshake ([`Adapter::learn`]), which
-//! go again until a frame back says that they were heard: an address that is wrong is mended so. Of two peers whose ranks
-//! share a [place](PLACES) only the later is known by its station; frames for the other go by rank.
+//! one card takes it. Where a peer is then is learnt ([`Adapter::learn`]) from each call and each answer of the handshake, and on
+//! a network that loses nothing from a peer's first packet and from each frame without one. No checksum covers addresses: one
+//! that came wrong stays until the next such frame. Of two peers whose ranks share a [place](PLACES) only the later is known
+//! by its station; frames for the other go by rank. So do those for peers whose cards have one address, or this node's.
 //!
-//! What is of another job the link header tells. What the network itself says is not told apart: two service nodes want
-//! networks of their own.
+//! Two jobs on one Ethernet would share rank addresses, and what the network itself says to each is not told apart: they want
+//! networks of their own. Between nodes the link header tells what is of another job.
 //!
 //! Between nodes each packet has a link header. What a node and the network itself say to each other is bare.
 //!
@@ -92,6 +93,9 @@ unsafe impl Sync for Front {}
 /// Places for station addresses of peers; a rank's is the one at the rank modulo this.
 pub const PLACES: usize = 1 << 10;
 
+/// The rank of a place whose address more than one has: no node's.
+const NOBODY: u32 = FABRIC - 1;
+
 /// Where frames for a rank go.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
@@ -128,8 +132,9 @@ pub struct TorusAdapter<N: Nic> {
     places: Box<[Place; PLACES]>,
     /// Of a rank whose place has another.
     by_rank: Place,
-    /// This node's rank.
+    /// This node's rank, and the address that it sends from.
     node: u32,
+    station: [u8; 6],
     mtu: usize,
     runts: u64,
     foreign: u64,
@@ -175,7 +180,7 @@ impl<N: Nic> TorusAdapter<N> {
         let fronts = Box::leak((0..COOKIES).map(|_| Front(UnsafeCell::new(front))).collect());
         let nobody = Place::new(FABRIC, mac(FABRIC), false);
         let places = Box::new([nobody; PLACES]);
-        Ok(Self { nic, fronts, places, by_rank: nobody, node, mtu, runts: 0, foreign: 0, stray: 0 })
+        Ok(Self { nic, fronts, places, by_rank: nobody, node, station, mtu, runts: 0, foreign: 0, stray: 0 })
     }
 
     /// Where frames for a node go of which nothing is known. What is known of another stays.
@@ -312,9 +317,20 @@ impl<N: Nic> Adapter for TorusAdapter<N> {
         let Some((_, header)) = came.before().split_last_chunk::<FRAME_HEADER>() else { return };
         let &[_, _, _, _, _, _, a, b, c, d, e, f, ..] = header;
         let (rank, station) = (came.source(), [a, b, c, d, e, f]);
-        if is_station(station) {
-            self.places[rank as usize % PLACES] = Place::new(rank, station, station != mac(rank));
+        if !is_station(station) {
+            return;
         }
+        let mut heard = Place::new(rank, station, station != mac(rank));
+        let mut is_shared = station == self.station && rank != self.node;
+        for place in self.places.iter_mut() {
+            if (place.first, place.rest) == (heard.first, heard.rest) && place.rank != rank {
+                (place.rank, is_shared) = (NOBODY, true);
+            }
+        }
+        if is_shared {
+            heard.rank = NOBODY;
+        }
+        self.places[rank as usize % PLACES] = heard;
     }
 
     #[inline]

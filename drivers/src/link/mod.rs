@@ -1,5 +1,5 @@
-//! The link header, between a frame's Ethernet header and its packet; little-endian. What it is for:
-//! [`reliable`](crate::reliable).
+//! The link header, between a frame's ranks, which lie behind its Ethernet header, and its packet; little-endian. What it is
+//! for: [`reliable`](crate::reliable).
 //!
 //! | bytes | field | what |
 //! |---|---|---|
@@ -16,8 +16,8 @@
 //! A frame of the connections' handshake has no `sack`; in its place are the number that its sender gave to the
 //! connection and the number of the release that is asked for or refused, 4 bytes each (SPEC R-3).
 //!
-//! The ranks are not in the header but in the addresses before it. With them in the checksum a frame whose address
-//! was damaged is not taken for another node's.
+//! The ranks are not in the header but in front of it. With them in the checksum a frame whose ranks were damaged is not taken
+//! for another node's. The addresses are not in it.
 
 pub(crate) mod bare;
 mod checksum;
@@ -231,6 +231,11 @@ impl Link {
             Ok(place) => *place = (!state).to_le(),
             Err(_) => write_checksum_anywhere(checksum, !state),
         }
+    }
+
+    /// The life that a frame says, whatever else is wrong with it.
+    pub fn life_of(frame: &[u8]) -> Option<u32> {
+        read_anywhere(frame).ok().map(|wire| u32::from_le(wire.life))
     }
 
     /// Reads the header at the front of `frame`, if header and packet are whole. `crc` as for [`seal`](Self::seal).

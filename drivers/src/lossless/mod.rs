@@ -136,7 +136,13 @@ impl<A: Adapter, P: Platform> Lossless<A, P> {
     /// Takes in a frame that is not the packet whose turn it is.
     #[cold]
     #[inline(never)]
-    fn take_in(&mut self, source: u32, frame: &[u8]) {
+    fn take_in(&mut self, source: u32, buffer: &RxBuffer) {
+        let frame = buffer.packet();
+        // First, as another job's frames may be sealed.
+        if Link::life_of(frame).is_some_and(|life| life != self.life) {
+            self.counters.stale += 1;
+            return;
+        }
         let Some(peer) = self.peers.get_mut(source as usize) else {
             self.counters.corrupt += 1;
             return;
@@ -145,9 +151,12 @@ impl<A: Adapter, P: Platform> Lossless<A, P> {
             self.counters.corrupt += 1;
             return P::network_failed(source, Breach::Damaged);
         };
-        if link.life != self.life || peer.gone {
+        if peer.gone {
             self.counters.stale += 1;
-        } else if peer.received.is_before(link.sequence) {
+            return;
+        }
+        self.inner.learn(buffer);
+        if peer.received.is_before(link.sequence) {
             P::network_failed(source, Breach::Lost(link.sequence.since(peer.received)));
         } else if link.sequence != peer.received {
             self.counters.duplicates += 1;
@@ -281,10 +290,13 @@ impl<A: Adapter, P: Platform> Adapter for Lossless<A, P> {
                 && (link.flags, link.sequence, link.life) == (Flags::PACKET, peer.received, self.life)
                 && !peer.gone
             {
+                if peer.received == Seq::FIRST {
+                    self.inner.learn(&buffer);
+                }
                 (peer.received, peer.confirmed) = (peer.received.plus(1), link.acknowledged);
                 return Some(buffer.trimmed(LINK_BYTES as u16, link.length));
             }
-            self.take_in(source, buffer.packet());
+            self.take_in(source, &buffer);
             self.inner.recycle(buffer);
         }
     }

@@ -47,6 +47,8 @@ struct End {
     sent: VecDeque<u16>,
     /// Receive buffers that are here.
     buffers: usize,
+    /// Whose addresses were learnt.
+    learnt: Vec<u32>,
 }
 
 // SAFETY: a test is one thread.
@@ -99,6 +101,10 @@ impl Adapter for End {
         self.buffers += 1;
     }
 
+    fn learn(&mut self, came: &RxBuffer) {
+        self.learnt.push(came.source());
+    }
+
     fn flush(&mut self) {}
 
     fn arm(&mut self, _sent: bool) -> bool {
@@ -118,7 +124,10 @@ type Node = Lossless<End, Hart>;
 
 fn pair() -> (Wire, [Node; 2]) {
     let frames = Wire::default();
-    let end = |node| End { node, frames: frames.clone(), sent: VecDeque::new(), buffers: RX_BUFFERS };
+    let end = |node| {
+        let (frames, buffers) = (frames.clone(), RX_BUFFERS);
+        End { node, frames, sent: VecDeque::new(), buffers, learnt: Vec::new() }
+    };
     let nodes = [0, 1].map(|node| Lossless::new(end(node), node as u32, 2).with_life(7));
     (frames, nodes)
 }
@@ -165,6 +174,19 @@ fn d8_packets_arrive_and_are_confirmed_and_the_node_may_go() {
 }
 
 #[test]
+fn d1_where_a_peer_is_its_first_packet_says_and_each_frame_without_one() {
+    let (_, mut nodes) = pair();
+    for at in 0..3 {
+        assert!(send(&mut nodes[0], at));
+        assert_eq!(round(&mut nodes[1]), [at as u8]);
+    }
+    assert_eq!(nodes[1].inner.learnt, [0]);
+    // A question, and its answer.
+    pass(&mut nodes, 8 * FIRST_NS);
+    assert_eq!((&nodes[0].inner.learnt[..], &nodes[1].inner.learnt[..]), (&[1][..], &[0, 0][..]));
+}
+
+#[test]
 fn d8_a_frame_that_is_missing_is_named_by_the_next() {
     let (frames, mut nodes) = pair();
     assert!((0..4).all(|at| send(&mut nodes[0], at)));
@@ -203,11 +225,16 @@ fn d8_what_is_doubled_damaged_or_of_another_life_is_not_taken() {
     sealed[0] ^= 1;
     let mut other = frame;
     other[4] ^= 1;
-    frames.borrow_mut()[1].extend([sealed, other]);
+    // That of another job may have been sealed.
+    let mut both = other.clone();
+    both[0] ^= 1;
+    frames.borrow_mut()[1].extend([sealed, other, both]);
+    let learnt = nodes[1].inner.learnt.clone();
     assert!(round(&mut nodes[1]).is_empty());
     assert_eq!(breaches(), [(0, Breach::Damaged)]);
+    assert_eq!(nodes[1].inner.learnt, learnt);
     let counted = nodes[1].faults().reliability;
-    assert_eq!((counted.duplicates, counted.corrupt, counted.stale), (1, 1, 1));
+    assert_eq!((counted.duplicates, counted.corrupt, counted.stale), (1, 1, 2));
 }
 
 #[test]

@@ -80,10 +80,35 @@ fn d1_frames_count_by_their_ranks_whatever_card_they_are_from() {
 #[test]
 fn d1_no_frame_goes_to_a_group_or_to_nobody_because_a_peer_says_so() {
     let (mut adapter, card) = node(station(3));
+    learn(&mut adapter, &card, &of(9, station(9)));
     for address in [[0; 6], [0xff; 6], [1, 0, 0x5e, 0, 0, 1]] {
         learn(&mut adapter, &card, &of(9, address));
-        assert_eq!(sent(&mut adapter, &card, 9)[..6], mac(9));
+        assert_eq!(sent(&mut adapter, &card, 9)[..6], station(9));
     }
+}
+
+#[test]
+fn d1_frames_for_peers_whose_cards_have_one_address_go_by_rank_from_then_on() {
+    let (mut adapter, card) = node(station(3));
+    let by = |adapter: &mut _, rank| <[u8; 6]>::try_from(&sent(adapter, &card, rank)[..6]).unwrap();
+    // One of them has its place at that of the first.
+    let ranks = [8, 9, 8 + PLACES as u32];
+    learn(&mut adapter, &card, &of(8, station(70)));
+    assert_eq!(by(&mut adapter, 8), station(70));
+    for last in [1, 2, 0, 1, 0] {
+        learn(&mut adapter, &card, &of(ranks[last], station(70)));
+        for rank in ranks {
+            assert_eq!(by(&mut adapter, rank), mac(rank));
+        }
+    }
+    // Another card.
+    learn(&mut adapter, &card, &of(9, station(9)));
+    assert_eq!([8, 9].map(|rank| by(&mut adapter, rank)), [mac(8), station(9)]);
+    // The node's own, of a peer and of the node.
+    learn(&mut adapter, &card, &of(3, station(3)));
+    assert_eq!(by(&mut adapter, 3), station(3));
+    learn(&mut adapter, &card, &of(10, station(3)));
+    assert_eq!([10, 3].map(|rank| by(&mut adapter, rank)), [mac(10), mac(3)]);
 }
 
 proptest! {
@@ -120,7 +145,7 @@ proptest! {
         for (hears, place, turn, salt) in steps {
             let rank = place + turn * PLACES as u32;
             if hears {
-                let address = station(rank << 8 | u32::from(salt));
+                let address = station((rank + 1) << 8 | u32::from(salt));
                 learn(&mut adapter, &card, &of(rank, address));
                 known.insert(place, (rank, address));
             } else {

@@ -65,15 +65,15 @@ impl At<'_> {
         TreeError { what, node: self.node.name() }
     }
 
-    /// The address of a network card: that which firmware used last, else that which it was made with.
+    /// The address of a network card: that which firmware used last, else that which it was made with. Zeros hold the place of
+    /// one that nobody has filled in.
     ///
     /// # Errors
-    /// It is not of six bytes, a group's, or none.
+    /// It is not of six bytes, or a group's.
     pub fn station(&self) -> Result<Option<[u8; 6]>, TreeError> {
-        let told = ["mac-address", "local-mac-address"].iter().find_map(|name| value(&self.node, name));
-        let Some(bytes) = told else { return Ok(None) };
-        let station =
-            bytes.try_into().ok().filter(|station: &[u8; 6]| station[0] & 1 == 0 && *station != [0; 6]);
+        let mut told = ["mac-address", "local-mac-address"].iter().filter_map(|name| value(&self.node, name));
+        let Some(bytes) = told.find(|bytes| **bytes != [0; 6]) else { return Ok(None) };
+        let station = bytes.try_into().ok().filter(|station: &[u8; 6]| station[0] & 1 == 0);
         station.map(Some).ok_or(self.error("a network card whose address is no station's"))
     }
 

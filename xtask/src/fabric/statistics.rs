@@ -15,9 +15,9 @@ pub struct Dropped {
     pub long: u64,
     /// Of another EtherType.
     pub foreign: u64,
-    /// The source address is not the sender's own.
+    /// The source's rank is not the sender's, or its address is not that of the sender's card.
     pub forged: u64,
-    /// The target address is no node's and not the fabric's.
+    /// The target's rank is no node's and not the fabric's, or the address is not the target's.
     pub unroutable: u64,
     /// For the fabric, but no valid Hello.
     pub control: u64,

@@ -22,7 +22,7 @@ const MAX_COMPLAINTS: u8 = 8;
 struct Node<S> {
     stream: Option<FrameStream<S>>,
     left: Option<String>,
-    /// The address of its card, from its first frame on.
+    /// The address of its card, from the first frame on that was carried.
     station: Option<[u8; 6]>,
     /// A Go is to be sent.
     go: bool,
@@ -194,9 +194,11 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         let stations = |node: u32| self.nodes.get(node as usize).and_then(|node| node.station);
         let is_for =
             |node: u32| front.destination == rank_address(node) || stations(node) == Some(front.destination);
-        let is_one_cards = front.station[0] & 1 == 0;
+        let is_one_cards = front.station[0] & 1 == 0 && front.station != [0; 6];
         let is_own = is_one_cards && stations(rank).is_none_or(|own| own == front.station);
         let is_for_target = is_for(front.target);
+        let find_twin = || (0..self.shape.nodes()).find(|&node| stations(node) == Some(front.station));
+        let twin = if stations(rank).is_none() { find_twin() } else { None };
         let Node { dropped, station, .. } = &mut self.nodes[rank as usize];
         let (count, why) = match front {
             Front { ether_type, .. } if ![ETHER_TYPE, ETHER_TYPE_RELIABLE].contains(&ether_type) => {
@@ -207,10 +209,14 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             }
             Front { target, .. } if !is_for_target => (
                 &mut dropped.unroutable,
-                format!("it sent node {target} a frame by an address that is another's"),
+                format!("it sent node {target} a frame by an address that is not that node's"),
             ),
             Front { target: FABRIC, .. } => {
                 *station = Some(front.station);
+                // Frames by rank still arrive.
+                if let Some(twin) = twin {
+                    self.complain(rank, || format!("its card has the address of node {twin}'s"));
+                }
                 return self.control(rank, &frame);
             }
             Front { target, .. } if target < self.shape.nodes() => {

@@ -381,6 +381,36 @@ fn x4_frames_go_by_the_address_that_a_port_was_heard_with_or_by_rank_and_by_no_o
 }
 
 #[test]
+fn x4_two_ports_with_one_address_are_named_and_frames_by_rank_arrive() {
+    with_deadline(|| {
+        let (fabric, _folder) = fabric("2");
+        let mut nodes: Vec<Node> = (0..2).map(|node| Node::connect(&fabric, node)).collect();
+        let of = |mut frame: Vec<u8>, station: [u8; 6]| {
+            frame[6..12].copy_from_slice(&station);
+            frame
+        };
+        nodes[0].send(&of(frame::hello(0, 2), [0; 6]));
+        until(|| fabric.statistics().nodes[0].dropped.forged == 1);
+        let station = [0x70, 0xb3, 0xd5, 0, 0, 1];
+        for (rank, node) in (0..).zip(&mut nodes) {
+            node.send(&of(frame::hello(rank, 2), station));
+            until(|| fabric.statistics().nodes[rank as usize].control > 0);
+        }
+        for (rank, node) in (0..).zip(&mut nodes) {
+            assert_eq!(node.receive(), frame::go(rank, 2));
+        }
+        for number in 0..2 {
+            let sent = of(data(1, 0, number, 10), station);
+            nodes[0].send(&sent);
+            assert_eq!(nodes[1].receive(), sent);
+        }
+        let complaints = fabric.statistics().complaints;
+        assert_eq!(complaints.len(), 2, "{complaints:?}");
+        assert_eq!(complaints[1], "node 1: its card has the address of node 0's");
+    });
+}
+
+#[test]
 fn x4_a_node_that_goes_in_the_middle_of_a_frame_is_named_and_others_go_on() {
     with_deadline(|| {
         let (fabric, _folder) = fabric("2x2x2");
