@@ -85,6 +85,11 @@ impl<'a> Schedule<'a> {
         self.round.all().filter(|_| self.written)
     }
 
+    /// Whether there are more steps than are kept.
+    pub(super) fn drops(&self) -> bool {
+        self.round.all().is_none()
+    }
+
     /// Elements of scratch memory that the steps name, at most.
     pub fn scratch_len(&self) -> usize {
         scratch(&self.call)

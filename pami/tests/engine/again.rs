@@ -6,11 +6,48 @@ use pami::collective::{Algorithm, Collective};
 use pami::{GeometryId, Limits, OperationError};
 
 const TIMES: u64 = 12;
+/// Calls of one collective from which on it is begun without a look at its steps: one that is new, one that is known, one that
+/// finds its steps and looks at them.
+const LEARNT: u64 = 3;
 
 /// A call of a word. An allreduce begins with one to a member and one from it.
 fn word(geometry: GeometryId, what: Collective, in_place: bool, salt: u64) -> Case {
     let algorithm = (what == Collective::Allreduce).then_some(Algorithm::RecursiveDoubling);
     Case { geometry, what, algorithm, size: 4, len: 1, in_place, salt, ..Case::default() }
+}
+
+/// Members of the world, each of which calls this word and hears of its end; of how many the call went without a look at the
+/// steps, which is behind one at the collective network.
+fn at_a_glance(stage: &mut Stage, case: Case) -> usize {
+    let begun = (0..case.size).map(|rank| {
+        let before = stage.world.lock().network_looks;
+        let output = stage.start(rank, case, rank as usize);
+        (output, stage.world.lock().network_looks == before)
+    });
+    let begun: Vec<_> = begun.collect();
+    stage.until(case.size as usize);
+    assert!(stage.results().iter().all(|(_, result)| result.is_ok()));
+    (0..).zip(&begun).for_each(|(rank, (output, _))| case.check(rank, output.as_ref()));
+    begun.iter().filter(|(_, glance)| *glance).count()
+}
+
+#[test]
+fn q4_calls_in_turn_are_begun_without_a_look_at_their_steps() {
+    // One at a time, two in turn in one geometry, and two in turn in each of two.
+    for (geometries, calls) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
+        let mut stage = Stage::new(4, 1, 1, 8);
+        let members = stage.everyone();
+        let ids = [stage.create(1, members, None), stage.create(2, members, None)];
+        for salt in 0..TIMES {
+            for id in &ids[..geometries] {
+                for in_place in [false, true].into_iter().take(calls) {
+                    let case = word(*id, Collective::Allreduce, in_place, salt);
+                    let expected = if salt < LEARNT { 0 } else { 4 };
+                    assert_eq!(at_a_glance(&mut stage, case), expected, "{geometries}, {calls}, {salt}");
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -23,7 +60,14 @@ fn g3_q4_words_that_are_called_again_go_well_whatever_else_there_is() {
             let members = stage.everyone();
             let id = stage.create(1, members, None);
             for salt in 0..TIMES {
-                // Two in turn, and what is in flight together.
+                // The same again and again, so that nothing of its steps is looked at, then two in turn, and what is in
+                // flight together.
+                for salt in 0..=LEARNT {
+                    stage.play(&[(word(id, Collective::Allreduce, false, salt), members)]);
+                }
+                if (early, moody) == (128, 0) {
+                    assert_eq!(at_a_glance(&mut stage, word(id, Collective::Allreduce, false, salt)), 4);
+                }
                 stage.play(&[(word(id, Collective::Allreduce, false, salt), members)]);
                 stage.play(&[(word(id, Collective::Allreduce, true, salt), members)]);
                 let cases =

@@ -54,8 +54,8 @@ const CEILINGS: [(&str, [u32; 2]); 32] = [
     ("mpi-second-receive-8-shared-memory", [579, 667]),
     ("mpi-unexpected-receive-8-shared-memory", [1135, 1344]),
     ("mpi-test-empty", [59, 66]),
-    ("allreduce-8-first-packet", [1570, 2080]),
-    ("allreduce-8-all-endpoints", [72900, 92000]),
+    ("allreduce-8-first-packet", [770, 900]),
+    ("allreduce-8-all-endpoints", [65000, 80000]),
     // Half an instruction a byte.
     ("mpi-1-mib-shared-memory", [1 << 19, 1 << 19]),
 ];

@@ -4,7 +4,8 @@ use super::early::LaneNumber;
 use crate::device::Path;
 use crate::endpoint::Endpoint;
 
-/// Members that are kept of a geometry: all partners of an exchange of 128.
+/// Members that are kept of a geometry. Those whose ranks differ by a multiple of so many have one place, so of an exchange
+/// among more than 16 some partners are looked up each time.
 const KEPT: usize = 8;
 
 /// What is known of a member.

@@ -94,7 +94,7 @@ impl Question {
 pub(super) struct Answer {
     /// No other one of the context has the same; not 0.
     pub(super) name: u64,
-    /// The slot that has its steps, if it had when it last rested.
+    /// The slot that it was last given.
     pub(super) slot: Option<u32>,
     /// The only one.
     pub(super) part: SchedulePart,

@@ -76,31 +76,58 @@ impl<A> Slots<A> {
         self.table.values_mut().filter(|slot| !slot.rests()).take(self.in_use)
     }
 
-    /// A slot for one more to [open](Slot::open), and its number; `resting` makes one where none has been. `None`: there is
-    /// no room.
+    /// A slot for the call of this name, 0 if it has none, to [open](Slot::open), and its number; `resting` makes one where
+    /// none has been. That is the one that rested last, unless it has the steps of another call: those are kept as long
+    /// as there is another slot, and the oldest ones go first. `None`: there is no room.
     #[inline(always)]
-    pub(super) fn take(&mut self, resting: impl FnOnce() -> Slot<A>) -> Option<(u32, &mut Slot<A>)> {
-        if self.resting.is_empty() {
-            let number = self.table.insert_with(resting)?.index;
-            self.resting.push_front(&mut self.table, number);
+    pub(super) fn take(
+        &mut self,
+        name: u64,
+        resting: impl FnOnce() -> Slot<A>,
+    ) -> Option<(u32, &mut Slot<A>)> {
+        let first = self.resting.first().and_then(|number| self.table.get(number));
+        if !first.is_some_and(|slot| slot.is_free_for(name)) {
+            self.put_another_first(resting)?;
         }
         self.in_use += 1;
         self.table.shift(&mut self.resting, |_| true)
+    }
+
+    /// One where none has been is the first of those that rest, or else the one that has rested longest.
+    #[cold]
+    #[inline(never)]
+    fn put_another_first(&mut self, resting: impl FnOnce() -> Slot<A>) -> Option<()> {
+        if let Some(fresh) = self.table.insert_with(resting) {
+            self.resting.push_front(&mut self.table, fresh.index);
+        } else {
+            self.put_first(self.resting.last()?);
+        }
+        Some(())
     }
 
     /// The slot that rests and has all of the call with this name, for that to [open again](Slot::open_again), and its
     /// number: that one, if it is there.
     #[inline(always)]
     pub(super) fn take_again(&mut self, number: u32, name: u64) -> Option<(u32, &mut Slot<A>)> {
-        // The last one that rests is the first to be taken, and most often meant.
+        // The last one that rests is most often meant.
         if self.resting.first() != Some(number) {
-            self.put_first(number);
+            self.put_first_of(number, name);
         }
         let taken = self.table.shift(&mut self.resting, |slot| slot.has_all_of(name))?;
         self.in_use += 1;
         Some(taken)
     }
 
+    /// As [`put_first`](Self::put_first), of one that has all of the call with this name.
+    #[cold]
+    #[inline(never)]
+    fn put_first_of(&mut self, number: u32, name: u64) {
+        if self.table.get(number).is_some_and(|slot| slot.has_all_of(name)) {
+            self.put_first(number);
+        }
+    }
+
+    /// One is the first of those that rest, if it rests.
     #[cold]
     #[inline(never)]
     fn put_first(&mut self, number: u32) {
@@ -175,7 +202,7 @@ mod tests {
             domains: None,
         };
         let part = SchedulePart::whole(0, 0, call);
-        let (number, slot) = slots.take(|| Slot::resting(KEY, DONE, &part)).unwrap();
+        let (number, slot) = slots.take(name, || Slot::resting(KEY, DONE, &part)).unwrap();
         let new = NewSlot {
             geometry: 0,
             key: KEY,
@@ -190,6 +217,14 @@ mod tests {
         number
     }
 
+    /// The call of this name finds its slot, and is over.
+    fn open_again(slots: &mut Slots<()>, number: u32, name: u64) {
+        let (taken, slot) = slots.take_again(number, name).unwrap();
+        slot.open_again(2, &mut Collect::new(WORLD, Collective::Barrier, DONE));
+        assert_eq!((taken, slots.len()), (number, 1));
+        slots.close(number);
+    }
+
     #[test]
     fn q4_a_call_finds_the_slot_that_has_its_steps_wherever_that_rests_and_no_other() {
         let mut slots = Slots::new(Box::leak(Box::new([const { slot_table::Slot::new() }; 4])));
@@ -198,13 +233,25 @@ mod tests {
         [first, second, third].into_iter().for_each(|number| slots.close(number));
         for (number, name) in [(first, 1), (second, 2), (second, 2), (first, 1), (third, 3)] {
             assert!(slots.take_again(number, 9).is_none() && slots.is_empty(), "{name} is not 9");
-            let (taken, slot) = slots.take_again(number, name).unwrap();
-            slot.open_again(2, &mut Collect::new(WORLD, Collective::Barrier, DONE));
-            assert_eq!((taken, slots.len()), (number, 1));
-            slots.close(number);
+            open_again(&mut slots, number, name);
         }
-        // None has been lost on the way.
-        assert_eq!([4, 5, 6].map(|name| open(&mut slots, name)), [third, first, second]);
-        assert!(slots.take_again(first, 1).is_none() && slots.len() == 3);
+        // None has been lost on the way, and what rested longest goes first.
+        assert_eq!([4, 5, 6, 7].map(|name| open(&mut slots, name)), [3, second, first, third]);
+        assert!(slots.take_again(first, 1).is_none() && slots.len() == 4);
+    }
+
+    #[test]
+    fn q4_calls_in_turn_have_a_slot_each_and_those_without_a_name_one_together() {
+        let mut slots = Slots::new(Box::leak(Box::new([const { slot_table::Slot::new() }; 4])));
+        let mut call = |name| {
+            let number = open(&mut slots, name);
+            slots.close(number);
+            number
+        };
+        assert_eq!([0, 0, 1, 2, 2, 0, 0].map(&mut call), [0, 0, 0, 1, 1, 2, 2]);
+        for (number, name) in [(0, 1), (1, 2), (0, 1), (1, 2)] {
+            assert!(slots.take_again(2, name).is_none() && slots.is_empty(), "not there");
+            open_again(&mut slots, number, name);
+        }
     }
 }

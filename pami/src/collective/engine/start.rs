@@ -220,7 +220,9 @@ impl<A> Engine<A> {
             let number = if called { CALLED | part.number } else { part.number };
             let key = Key { geometry: collect.geometry.0, sequence, part: number };
             // There is room for all of them.
-            let Some((number, slot)) = slots.take(|| Slot::resting(key, collect.done, part)) else { break };
+            let Some((number, slot)) = slots.take(name, || Slot::resting(key, collect.done, part)) else {
+                break;
+            };
             let new = NewSlot {
                 geometry: index,
                 key,

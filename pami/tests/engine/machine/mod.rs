@@ -435,7 +435,9 @@ impl Port for TestPort {
 
     fn network(&self) -> Option<TestNetwork> {
         let node = self.node_of(self.me.task())?;
-        self.world.lock().tree.is_some().then_some(TestNetwork::new(self.world, node))
+        let mut state = self.world.lock();
+        state.network_looks += 1;
+        state.tree.is_some().then_some(TestNetwork::new(self.world, node))
     }
 }
 

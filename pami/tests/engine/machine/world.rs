@@ -77,6 +77,8 @@ pub struct State {
     pub drives: usize,
     /// Times that a port was asked whether it is quiet.
     pub looks: usize,
+    /// Times that a port was asked for its collective network.
+    pub network_looks: usize,
     /// The time, which only passes while somebody sleeps.
     pub now: u64,
     /// Nodes that contexts had looked after, in that order; none when a wait was over.
@@ -110,6 +112,7 @@ impl World {
             seen: Vec::new(),
             drives: 0,
             looks: 0,
+            network_looks: 0,
             now: 0,
             awaited: Vec::new(),
             last_words: None,

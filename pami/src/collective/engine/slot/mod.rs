@@ -201,6 +201,13 @@ impl<A> Slot<A> {
         self.known == name
     }
 
+    /// Whether nothing is lost if the call with this name, 0 if it has none, [opens](Self::open) it: it has all steps of no
+    /// other one.
+    #[inline]
+    pub(super) fn is_free_for(&self, name: u64) -> bool {
+        self.known == 0 || self.known == name
+    }
+
     /// As [`open`](Self::open), for the call of which it has all.
     #[inline(always)]
     pub(super) fn open_again(&mut self, sequence: u32, collect: &mut Collect<A>) {

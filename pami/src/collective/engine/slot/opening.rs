@@ -124,11 +124,17 @@ impl<A> Slot<A> {
         true
     }
 
-    /// Looks how the call begins, if all its steps are there.
+    /// Looks how the call begins, if all its steps are there or cannot be.
     #[cold]
     #[inline(never)]
     fn learn_opening<P: Port>(&mut self, entry: &mut Entry, early: &mut EarlyMessages, wire: &Wire<'_, P>) {
-        let Some(steps) = self.schedule.all() else { return };
+        let Some(steps) = self.schedule.all() else {
+            // Else not all were written yet.
+            if self.schedule.drops() {
+                self.opening = Opening::BySteps;
+            }
+            return;
+        };
         let peers = &self.peers;
         let round = WordsRound::of(steps, |rank| {
             let contact = contact(entry, peers.member(&entry.members, rank)?, early)?;
