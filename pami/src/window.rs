@@ -18,13 +18,15 @@ struct Reached<P: Port> {
 /// The last region that was reached for one purpose.
 pub(crate) struct LastWindow<P: Port> {
     reached: Option<Reached<P>>,
+    /// Where what was not reached so went last.
+    missed: Option<(Endpoint, [u64; 2])>,
     wanted: Rights,
 }
 
 impl<P: Port> LastWindow<P> {
     /// None was yet that allows what is `wanted`.
     pub(crate) const fn new(wanted: Rights) -> Self {
-        Self { reached: None, wanted }
+        Self { reached: None, missed: None, wanted }
     }
 
     /// The window, if it is that of this region.
@@ -35,7 +37,8 @@ impl<P: Port> LastWindow<P> {
         (reached.target == target && reached.region == handle).then_some(&reached.window)
     }
 
-    /// Makes a region the last if it is one of the node that can be reached so, and was not already. Returns whether it did.
+    /// Makes a region the last if it is one of the node that can be reached so, was not already, and, where another one is, was
+    /// missed the last time too: between regions in turn it costs more than it saves. Returns whether it did.
     pub(crate) fn open(
         &mut self,
         port: &mut P,
@@ -47,8 +50,12 @@ impl<P: Port> LastWindow<P> {
         if !right || self.to(target, region).is_some() {
             return false;
         }
+        let named = (target, transmute!(*region));
+        if self.reached.is_some() && self.missed.replace(named) != Some(named) {
+            return false;
+        }
         let Some(window) = port.window(target, region, self.wanted) else { return false };
-        self.reached = Some(Reached { target, region: transmute!(*region), window });
+        self.reached = Some(Reached { target, region: named.1, window });
         true
     }
 }

@@ -68,6 +68,23 @@ fn p8_a_word_is_checked_each_time_as_the_first_time() {
 }
 
 #[test]
+fn p7_q4_regions_in_turn_do_not_have_their_windows_opened_each_time() {
+    const WORD: [u64; 1] = [5];
+    let mut stage = Stage::pair(true, |client| client);
+    let (to, told) = (stage.at(1), stage.told);
+    let regions = [0; 2].map(|_| stage.region(1, &[0; 64], Rights::all()));
+    for round in 0..30 {
+        let payload = Payload::Static(leak(WORD).as_bytes());
+        let put = put(to, regions[round % 2].handle(), 8 * (round / 2 % 8) as u32, payload);
+        assert!(stage[0].put(Put { remote_done: told.done(0), ..put }).is_ok());
+        stage.quiet_of(&[0]);
+    }
+    let opened = stage.world.lock().windows;
+    assert!((1..=12).contains(&opened), "{opened} of 30");
+    assert!(regions.iter().all(|region| bytes(region.memory()) == [5u64; 8].map(u64::to_le_bytes).concat()));
+}
+
+#[test]
 fn p7_as_many_ends_as_were_told_of_make_room_for_those_that_callbacks_begin() {
     let mut stage = Stage::pair(true, |client| client);
     let region = stage.region(1, &[0; 8], Rights::all());

@@ -258,7 +258,9 @@ impl RemoteMemory for TestPort {
     }
 
     fn window(&mut self, target: Endpoint, region: &RegionHandle, wanted: Rights) -> Option<Self::Window> {
-        let memory = self.world.lock().unit_of(self.me).memory(target, region.id(), wanted).ok()?;
+        let mut world = self.world.lock();
+        world.windows += 1;
+        let memory = world.unit_of(self.me).memory(target, region.id(), wanted).ok()?;
         matches!(memory, Memory::Shared(memory) if memory.len() >= region.len() as usize)
             .then_some((target, *region))
     }

@@ -70,6 +70,8 @@ pub struct State {
     pub ready: bool,
     /// Refuses packets now and then although there is room, as a unit on another hart that makes room may seem to. 0: never.
     pub moody: u64,
+    /// Windows that were opened.
+    pub windows: usize,
     /// A task whose packets find no room.
     pub muted: Option<u32>,
     pub seen: Vec<Seen>,
@@ -108,6 +110,7 @@ impl World {
             stepped: false,
             ready: false,
             moody: 0,
+            windows: 0,
             muted: None,
             seen: Vec::new(),
             drives: 0,
