@@ -188,8 +188,8 @@ impl<N: Node> Communicator<N> {
         }
     }
 
-    /// Posts a receive from somebody into one piece of memory if nothing is wrong with the call and no message waits that it
-    /// might want. If not, others find out why. The context is not needed for that, so another thread may have it.
+    /// Posts a receive into one piece of memory, or has it take a message that waits with all of its data, if nothing is wrong
+    /// with the call. If not, others find out why. The context is not needed for that, so another thread may have it.
     #[inline]
     fn post_at_once(&self, data: &Data, source: i32, tag: i32, internal: bool) -> Option<Request> {
         if tag < ANY_TAG || !data.datatype().is_committed() || u32::try_from(data.bytes()).is_err() {
