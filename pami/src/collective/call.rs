@@ -181,6 +181,24 @@ impl fmt::Display for CallError {
 impl core::error::Error for CallError {}
 
 impl<'a> Call<'a> {
+    /// A barrier of `size` ranks of which this is `rank`, one partner a round.
+    pub(super) const fn barrier(algorithm: Algorithm, size: u32, rank: u32) -> Self {
+        Self {
+            collective: Collective::Barrier,
+            algorithm,
+            size,
+            rank,
+            root: 0,
+            blocks: Blocks::equal(0),
+            sources: Blocks::equal(0),
+            in_place: false,
+            commutative: true,
+            tuning: Tuning { radix: 2, chunk: 1 },
+            grid: None,
+            domains: None,
+        }
+    }
+
     /// Whether this rank is the root.
     pub(super) fn is_root(&self) -> bool {
         self.rank == self.root

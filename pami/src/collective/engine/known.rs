@@ -225,20 +225,7 @@ mod tests {
     #[test]
     fn g2_the_last_calls_are_known_and_older_ones_are_not() {
         let calls = [1, 2, 3].map(|len| call(|it| it.blocks = Blocks::equal(len)));
-        let call = Call {
-            collective: Collective::Barrier,
-            algorithm: Algorithm::Dissemination,
-            size: 1,
-            rank: 0,
-            root: 0,
-            blocks: Blocks::equal(0),
-            sources: Blocks::equal(0),
-            in_place: false,
-            commutative: true,
-            tuning: TUNING,
-            grid: None,
-            domains: None,
-        };
+        let call = Call::barrier(Algorithm::Dissemination, 1, 0);
         let mut known = Known::default();
         for (run, question) in calls.iter().map(|call| Question::of(call, false).unwrap()).enumerate() {
             let gist = Gist {

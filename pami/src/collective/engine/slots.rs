@@ -177,7 +177,7 @@ mod tests {
     use super::super::slot::NewSlot;
     use super::super::wire::Key;
     use super::*;
-    use crate::collective::{Algorithm, Blocks, Call, Collective, Tuning};
+    use crate::collective::{Algorithm, Call, Collective};
     use crate::dispatch::Done;
     use crate::geometry::WORLD;
     use std::boxed::Box;
@@ -187,20 +187,7 @@ mod tests {
 
     /// The call of this name takes a slot.
     fn open(slots: &mut Slots<()>, name: u64) -> u32 {
-        let call = Call {
-            collective: Collective::Barrier,
-            algorithm: Algorithm::Dissemination,
-            size: 2,
-            rank: 0,
-            root: 0,
-            blocks: Blocks::equal(0),
-            sources: Blocks::equal(0),
-            in_place: false,
-            commutative: true,
-            tuning: Tuning { radix: 2, chunk: 1 },
-            grid: None,
-            domains: None,
-        };
+        let call = Call::barrier(Algorithm::Dissemination, 2, 0);
         let part = SchedulePart::whole(0, 0, call);
         let (number, slot) = slots.take(name, || Slot::resting(KEY, DONE, &part)).unwrap();
         let new = NewSlot {

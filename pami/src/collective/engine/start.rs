@@ -12,7 +12,7 @@ use super::route::Channel;
 use super::slot::{NewSlot, Slot};
 use super::wire::{CALLED, GATE, Key, Notice};
 use crate::collective::need::ALIGNMENT;
-use crate::collective::{Algorithm, Area, Blocks, Call, Collective, Form, Query, Tuning, network};
+use crate::collective::{Algorithm, Area, Call, Form, Query, network};
 use crate::device::{CollectiveNetwork, Port};
 use crate::error::OperationError;
 use core::slice;
@@ -68,20 +68,8 @@ fn see_alignment(areas: [&Option<(Shared, usize)>; 3]) -> Result<(), CollectErro
 
 /// A barrier of all ranks.
 fn barrier(entry: &Entry) -> Call<'static> {
-    Call {
-        collective: Collective::Barrier,
-        algorithm: entry.barrier(),
-        size: entry.members.size(),
-        rank: entry.rank,
-        root: 0,
-        blocks: Blocks::equal(0),
-        sources: Blocks::equal(0),
-        in_place: false,
-        commutative: true,
-        tuning: Tuning { radix: 2, chunk: 1 },
-        grid: None,
-        domains: entry.domains,
-    }
+    let barrier = Call::barrier(entry.barrier(), entry.members.size(), entry.rank);
+    Call { domains: entry.domains, ..barrier }
 }
 
 /// The parts of a collective that has a barrier in front, if it is `gated`, or of which this endpoint has no share: it is
