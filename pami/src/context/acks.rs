@@ -52,13 +52,15 @@ impl<P: Port> Active<P> {
         has
     }
 
-    /// As [`owe`](Self::owe), for an operation of the origin.
-    fn owe_for(&mut self, origin: Endpoint, message: u32, note: impl FnOnce(&mut Owed, u64)) {
-        let Some(bit) = bit_of(message) else { return self.transport.protocol_error() };
-        match self.owe(origin) {
-            Some(record) => note(record.owed(), bit),
-            None => _ = self.owe_nothing(origin),
-        }
+    /// As [`owe`](Self::owe), for an operation of the origin. Returns whether there was no place and the origin will ask.
+    fn owe_for(&mut self, origin: Endpoint, message: u32, note: impl FnOnce(&mut Owed, u64)) -> bool {
+        let Some(bit) = bit_of(message) else {
+            self.transport.protocol_error();
+            return false;
+        };
+        let Some(record) = self.owe(origin) else { return self.owe_nothing(origin) };
+        note(record.owed(), bit);
+        false
     }
 
     /// Notes that `origin` is to hear of `message`.
@@ -79,10 +81,7 @@ impl<P: Port> Active<P> {
     /// Notes that `origin` is to hear that its put with signal `message` was refused. It hears at least that some were.
     #[cold]
     pub(crate) fn owe_refused_signal(&mut self, origin: Endpoint, message: u32, fault: RegionFault) {
-        let Some(bit) = bit_of(message) else { return self.transport.protocol_error() };
-        if let Some(record) = self.owe(origin) {
-            record.owed().refuse(bit, fault);
-        } else if self.owe_nothing(origin) {
+        if self.owe_for(origin, message, |owed, bit| owed.refuse(bit, fault)) {
             self.acks.forget_refusal();
         }
     }

@@ -140,7 +140,7 @@ impl<A: 'static> Operations<A> {
 
     /// The same, if there is any: that of those that were told is made room first.
     pub(crate) fn make_end(&mut self) -> Option<NextEnd<'_, A>> {
-        if self.ended == self.places.len() {
+        if self.ended == self.places.len() && self.told > 0 {
             for (to, from) in (self.told..self.ended).enumerate() {
                 if let Ok([to, from]) = self.places.get_disjoint_mut([to, from]) {
                     core::mem::swap(&mut to.ended, &mut from.ended);
