@@ -16,8 +16,11 @@ impl<P: Port> Active<P> {
         self.port.first_dead()
     }
 
-    /// The node of `endpoint`, if it is dead: nothing comes from there any more.
+    /// The node of `endpoint`, if it is dead and all that came from there has been taken in: nothing comes from there any more.
     pub fn death_of(&self, endpoint: Endpoint) -> Option<u32> {
+        if self.dead_packets_left || self.port.deaths() != self.deaths {
+            return None;
+        }
         self.port.node_of(endpoint.task()).filter(|&node| self.port.is_dead(node))
     }
 

@@ -102,7 +102,8 @@ fn d8_a_new_operation_to_a_dead_node_is_refused_with_its_name() {
     assert_eq!(stage.immediate(ORIGIN, DYING, &[]), Ok(()));
     assert_eq!((stage[ORIGIN].dead_node(), stage[ORIGIN].death_of(to)), (None, None));
     stage.world.kill(1);
-    assert_eq!([DYING, OTHER].map(|whom| stage[ORIGIN].death_of(stage.at(whom))), [Some(1), None]);
+    let deaths = |stage: &Stage| [DYING, OTHER].map(|whom| stage[ORIGIN].death_of(stage.at(whom)));
+    assert_eq!(deaths(&stage), [None; 2], "what came from there is still to be taken in");
     assert_eq!(stage.immediate(ORIGIN, DYING, &[]), Err(SendError::Dead(1)));
     let send = stage.buffered(DYING, &pattern(10, 0), 0);
     let (error, payload) = stage[ORIGIN].send(send).err().unwrap();
@@ -113,6 +114,7 @@ fn d8_a_new_operation_to_a_dead_node_is_refused_with_its_name() {
     assert_eq!(stage.immediate(ORIGIN, OTHER, &[1]), Ok(()));
     stage.quiet_of(&[ORIGIN, OTHER]);
     assert_eq!(stage.outcomes(), [(0, 1, 1, FINE)]);
+    assert_eq!(deaths(&stage), [Some(1), None]);
 }
 
 #[test]

@@ -431,8 +431,14 @@ impl Port for TestPort {
     type Network = TestNetwork;
 
     fn progress(&mut self) -> bool {
-        self.world.lock().drives += 1;
-        self.world.lock().progress(self.me)
+        let mut state = self.world.lock();
+        state.drives += 1;
+        if let Some(node) = state.dies_driven.take() {
+            drop(state);
+            self.world.kill(node);
+            state = self.world.lock();
+        }
+        state.progress(self.me)
     }
 
     fn network(&self) -> Option<TestNetwork> {

@@ -87,6 +87,8 @@ pub struct State {
     pub awaited: Vec<Option<u32>>,
     /// A node whose injected packets arrive, and which dies, between a look at a FIFO that finds it empty and the next.
     pub last_words: Option<u32>,
+    /// A node that dies when a unit is driven the next time.
+    pub dies_driven: Option<u32>,
     /// The collective network, if the nodes are on it.
     pub tree: Option<Tree>,
     /// Bytes of memory that nodes have handed out.
@@ -119,6 +121,7 @@ impl World {
             now: 0,
             awaited: Vec::new(),
             last_words: None,
+            dies_driven: None,
             tree: None,
             taken: 0,
             carried: 0,

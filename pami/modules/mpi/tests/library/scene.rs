@@ -2,6 +2,7 @@
 
 use crate::machine::{TestNode, World, buffer, machine_of};
 use mpi::{Communicator, Data, Mpi, Native, Settings, Threads};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -111,6 +112,13 @@ fn run_all(
     }
     for _ in 0..tasks {
         assert!(ends.recv_timeout(PATIENCE).expect("a task hangs"), "a task failed");
+    }
+}
+
+/// Waits for another task without a call of the library's.
+pub fn await_flag(flag: &AtomicBool) {
+    while !flag.load(SeqCst) {
+        thread::yield_now();
     }
 }
 
