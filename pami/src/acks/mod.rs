@@ -60,6 +60,10 @@ pub(crate) const PAUSE_NS: u64 = 1_000_000;
 /// the longest pause between two questions.
 pub const QUESTIONS_NS: u64 = 64_000_000_000;
 
+/// In a crowded job an origin's record lies in one of so many places: a packet of one that has none looks through no more,
+/// whatever the table's length.
+const WAYS: usize = 16;
+
 /// One place for a record.
 pub(crate) type AckSlot = Option<Record>;
 
@@ -187,6 +191,8 @@ impl Record {
 pub(crate) struct Acks {
     places: &'static mut [AckSlot],
     crowded: bool,
+    /// Places that a record may lie in.
+    ways: usize,
     /// The origin of what is being taken in keeps its record meanwhile.
     pinned: Option<Endpoint>,
     /// Answers that found no place, of which nobody has asked yet.
@@ -212,6 +218,7 @@ impl Acks {
         let crowded = 2 * endpoints > places.len();
         Self {
             crowded,
+            ways: if crowded { WAYS.min(places.len()) } else { places.len() },
             places,
             pinned: None,
             forgotten: 0,
@@ -293,15 +300,20 @@ impl Acks {
         self.is_empty() || !self.records().any(|record| record.door.is_shut())
     }
 
-    /// The place of an origin's record, or the free one where it belongs.
+    /// The places that an origin's record may lie in.
     #[inline]
-    fn find(&self, origin: Endpoint) -> Option<usize> {
+    fn ways(&self, origin: Endpoint) -> impl Iterator<Item = usize> + use<> {
         let mask = self.places.len().wrapping_sub(1);
         let key = origin.task() ^ (u32::from(origin.context().0) << 24);
         let home = (key.wrapping_mul(0x9e37_79b9) >> 7) as usize;
-        (0..self.places.len())
-            .map(|step| home.wrapping_add(step) & mask)
-            .find(|&at| self.places[at].as_ref().is_none_or(|record| record.origin == origin))
+        (0..self.ways).map(move |step| home.wrapping_add(step) & mask)
+    }
+
+    /// The place of an origin's record, or the free one where it belongs.
+    #[inline]
+    fn find(&self, origin: Endpoint) -> Option<usize> {
+        let mut ways = self.ways(origin);
+        ways.find(|&at| self.places[at].as_ref().is_none_or(|record| record.origin == origin))
     }
 
     fn get(&mut self, origin: Endpoint) -> Option<&mut Record> {
@@ -380,10 +392,10 @@ impl Acks {
             !record.owes_answers() && Some(record.origin) != pinned && !is_half(record.origin)
         };
         let position = |shut: bool| {
-            let free = |place: &AckSlot| {
-                place.as_ref().is_some_and(|record| record.door.is_shut() == shut && is_free(record))
-            };
-            self.places.iter().position(free)
+            self.ways(origin).find(|&at| {
+                let record = self.places[at].as_ref();
+                record.is_some_and(|record| record.door.is_shut() == shut && is_free(record))
+            })
         };
         let (at, refused) = match position(false) {
             Some(at) => (at, false),
@@ -491,7 +503,7 @@ mod tests {
     use std::boxed::Box;
 
     #[test]
-    pub(crate) fn r1_n8_a_context_that_owes_sleeps_as_long_as_it_likes_and_one_that_has_refused_does_not() {
+    fn r1_n8_a_context_that_owes_sleeps_as_long_as_it_likes_and_one_that_has_refused_does_not() {
         let origin = Endpoint::from_parts(ClientId(0), 1, ContextOffset(0));
         let mut acks = Acks::new(Box::leak(Box::new([const { None }; 4])), 2);
         let told = |acks: &Acks| (acks.has_told_all(0), acks.has_let_all_in(), acks.most_sleep_ns());
@@ -503,5 +515,25 @@ mod tests {
         record.owed().told(Owing::Acks, 1);
         record.refuse(0, Lack::Half);
         assert_eq!(told(&acks), (true, false, Some(PAUSE_NS)));
+    }
+
+    #[test]
+    fn r9_in_a_crowded_job_a_record_lies_in_one_of_a_few_places_however_many_were_replaced() {
+        let endpoints = 1 << 14;
+        let mut acks = Acks::new(Box::leak(Box::new([const { None }; 512])), endpoints);
+        assert!(acks.is_crowded());
+        // All places are taken, and then each record again.
+        for task in (0..endpoints as u32).map(|task| task.wrapping_mul(0x0101_0101) % (1 << 20)) {
+            let origin = Endpoint::from_parts(ClientId(0), task, ContextOffset(0));
+            let record = acks.owe(origin, || true, |_| false).expect("nobody is owed anything");
+            record.owed().acknowledge(1);
+            record.owed().told(Owing::Acks, 1);
+            acks.take_turn();
+            assert_eq!(acks.ways(origin).count(), WAYS);
+            assert!(
+                acks.ways(origin).any(|at| acks.places[at].as_ref().is_some_and(|it| it.origin == origin))
+            );
+        }
+        assert!(acks.places.iter().all(Option::is_some));
     }
 }

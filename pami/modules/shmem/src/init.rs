@@ -3,8 +3,9 @@
 use crate::area::{Area, TEAMS, Teams};
 use crate::error::{Error, Result};
 use crate::heap::ALIGNMENT;
-use crate::library::{Inner, Settings, Shmem};
+use crate::library::{Inner, Shmem};
 use crate::operations::{Factories, Operations, PLACES};
+use crate::settings::Settings;
 use base::{Completions, Lane, fill, place, shared};
 use heapless::Vec;
 use pami::{ClientBuilder, Limits, Node, OperationError, RegionHandle, Rights, Shared};

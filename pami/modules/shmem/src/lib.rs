@@ -44,6 +44,7 @@ mod init;
 pub mod library;
 mod lock;
 mod operations;
+mod settings;
 pub mod symmetric;
 pub mod team;
 pub mod transfer;
@@ -51,7 +52,8 @@ pub mod wait;
 
 pub use base::OutOfMemory;
 pub use error::{Error, Result};
-pub use library::{Settings, Shmem};
+pub use library::Shmem;
+pub use settings::Settings;
 pub use symmetric::{Data, Integer, Number, Sym, Word};
 pub use team::Team;
 pub use transfer::Signal;

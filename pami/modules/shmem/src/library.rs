@@ -3,37 +3,12 @@
 use crate::area::{Area, TEAMS, Teams};
 use crate::error::{Error, Result};
 use crate::operations::{Factories, Keeper, Operation, Operations, PLACES};
+use crate::settings::Settings;
 use base::{Completions, Lane};
 use heapless::Vec;
-use pami::{Active, Client, Context, Endpoint, Node, ObjectMemory, Region, RegionHandle, Shared, Sharing};
+use pami::{Active, Client, Context, Endpoint, Node, ObjectMemory, Region, RegionHandle, Shared};
 use rings::first_fit::FirstFit;
 use spin::{Mutex, Once};
-
-/// The settings of one instance, the same at all PEs but for `polls`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// Name of the client, which no other library in the task may have.
-    pub client: &'static str,
-    /// Contexts of each PE: one for each thread that communicates.
-    pub contexts: u8,
-    /// Whether the contexts share their injection FIFO (SPEC P-3).
-    pub sharing: Sharing,
-    /// Rounds that a call polls at most before the hart sleeps (SPEC N-8).
-    pub polls: u32,
-    /// Bytes of the symmetric heap.
-    pub heap: u32,
-    /// Allocations that it can have at a time.
-    pub allocations: usize,
-    /// Bytes that the collectives of each team have to work in: with more there are more algorithms to choose from.
-    pub scratch: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        let (client, sharing, scratch) = ("shmem", Sharing::Exclusive, 16 << 10);
-        Self { client, contexts: 1, sharing, polls: 2048, heap: 1 << 20, allocations: 64, scratch }
-    }
-}
 
 /// The library at one PE, as it acts on one context: a small handle, which may be copied.
 pub struct Shmem<N: Node> {
