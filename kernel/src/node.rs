@@ -100,7 +100,7 @@ fn run(machine: Result<Machine, TreeError>, level: usize) -> ! {
     arch::heap::start(heap_memory);
     start_harts(machine);
     let personality: &'static Personality = Box::leak(Box::new(personality));
-    let mut cards = Cards::new(machine);
+    let mut cards = Cards::new(machine, personality.shape.nodes() > 1);
     let unit = start_unit(machine, &mut cards, personality, &division);
     if personality.tree {
         start_tree(&mut cards, personality);
@@ -219,8 +219,8 @@ impl fmt::Display for Cards {
 }
 
 impl Cards {
-    fn new(machine: &'static Machine) -> Self {
-        Self { found: board::Cards::new(machine), ways: heapless::Vec::new() }
+    fn new(machine: &'static Machine, need_link: bool) -> Self {
+        Self { found: board::Cards::new(machine, need_link), ways: heapless::Vec::new() }
     }
 
     /// The next card as what `make` makes of it; nobody is interrupted by it yet.

@@ -361,7 +361,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         }
     }
 
-    /// The fabric says that all nodes are up.
+    /// All nodes are up.
     pub(super) fn note_go(&self) {
         self.joined.store(true, Ordering::Release);
         if let Some(hart) = self.join_bell.ring() {

@@ -20,9 +20,10 @@ pub struct Muster {
 }
 
 impl Muster {
-    /// Nobody has joined of `nodes`.
+    /// Nobody has joined of `nodes`. A node by itself says no Hello.
     pub fn new(nodes: usize) -> Self {
-        Self { joined: vec![false; nodes], count: 0 }
+        let alone = nodes == 1;
+        Self { joined: vec![alone; nodes], count: usize::from(alone) }
     }
 
     /// A Hello on `port` that claims to be node `rank` of `nodes`.
@@ -78,6 +79,13 @@ mod tests {
         assert_eq!((muster.count(), muster.started()), (2, false));
         assert_eq!(muster.hello(1, 1, 3), Answer::GoToAll);
         assert_eq!(muster.hello(0, 0, 3), Answer::GoAgain);
+    }
+
+    #[test]
+    fn x4_a_node_by_itself_is_there_from_the_start() {
+        let mut muster = Muster::new(1);
+        assert_eq!((muster.has(0), muster.started()), (true, true));
+        assert_eq!(muster.hello(0, 0, 1), Answer::GoAgain);
     }
 
     #[test]

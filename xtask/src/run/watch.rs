@@ -89,7 +89,7 @@ impl Watch<'_> {
             for event in &events {
                 self.listen(event.token().0, &mut consoles[event.token().0])?;
             }
-            if self.joined.is_none() && self.fabric.started() {
+            if self.joined.is_none() && self.fabric.started() && self.nodes.iter().all(Watched::is_up) {
                 self.joined = Some(Instant::now());
             }
             self.harm_due(&mut passing)?;

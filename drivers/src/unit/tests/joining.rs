@@ -75,6 +75,18 @@ fn n8_a_node_that_waits_for_the_torus_calls_less_and_less_often() {
 }
 
 #[test]
+fn n8_a_node_by_itself_waits_for_nobody_behind_its_card_and_sends_nothing() {
+    let card = FakeCard::new(CARD_MTU);
+    let adapter = Some(Lossless::<_, Patient>::new(TorusAdapter::new(nic(&card), 0).unwrap(), 0, 1));
+    let map = TaskMap::new(1, 1, MapOrder::NodesFirst).unwrap();
+    let unit: &MessageUnit<Patient, _> =
+        MessageUnit::start(Setup { adapter, node: 0, map, contexts: 1, harts: 1, agent: None }).unwrap();
+    unit.join(1);
+    assert!(card.transmit().is_none());
+    unit.drain();
+}
+
+#[test]
 fn n8_a_node_that_waits_for_the_tree_calls_less_and_less_often() {
     let card = FakeCard::new(CARD_MTU);
     let unit: TreeUnit<Patient, _> = TreeUnit::new(TreeAdapter::new(nic(&card), 1, 3).unwrap());
