@@ -108,11 +108,6 @@ impl GetState {
         self.left -= request.len;
     }
 
-    /// Whether nothing is left to be asked for.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.left == 0
-    }
-
     /// Copies all of it from a region of this node.
     pub(crate) fn carry_out<P: Port>(&mut self, port: &mut P, target: Endpoint) -> Result<(), RegionFault> {
         while self.left > 0 {

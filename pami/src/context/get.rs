@@ -43,7 +43,7 @@ impl<P: Port> Active<P> {
             action: Action::Over,
         };
         // A request for nothing is what fences are made of.
-        if T::is_now(&room) && (len == 0 || matches!(path, Path::Local(_))) {
+        if len == 0 || matches!(path, Path::Local(_)) {
             operation.result = state.carry_out(&mut self.port, target).map_err(OperationError::Region);
             T::begin_settled(self, room, operation);
         } else {

@@ -320,37 +320,19 @@ impl<P: Port> Active<P> {
         let Some(operation) = self.operations.get(number) else { return };
         let (path, target, order) = (operation.path, operation.target, operation.order);
         let fence = matches!(operation.action, Action::Fence(_));
-        if let Some(Path::Torus(_)) = path
+        if operation.queued {
+            // It was carried out when it was begun.
+            self.operations.settle(number);
+            self.note_work();
+        } else if let Some(Path::Torus(_)) = path
             && !fence
             && let Some(error) = self.gone_home(target)
         {
             self.give_up(number, error);
             self.spoil_fences(order, target, error);
             self.note_work();
-        } else if self.carry_out_at_once(number) {
-            self.operations.settle(number);
-            self.note_work();
         } else {
             self.launch(number, path);
         }
-    }
-
-    /// Carries out what takes no packets. Returns whether there was such.
-    fn carry_out_at_once(&mut self, number: u8) -> bool {
-        let Some(operation) = self.operations.get(number) else { return false };
-        let local = matches!(operation.path, Some(Path::Local(_)));
-        let (port, target) = (&mut self.port, operation.target);
-        let outcome = match &mut operation.action {
-            Action::Put(state) if local => state.carry_out(port, target),
-            Action::Get(state) if local || state.is_empty() => state.carry_out(port, target),
-            Action::Rmw(state) if local => {
-                state.carry_out(port, target).map(|old| operation.remote_done.fetched(old))
-            }
-            _ => return false,
-        };
-        (operation.queued, operation.awaits) = (true, Awaits::Nobody);
-        operation.result = outcome.map_err(OperationError::Region);
-        operation.action = Action::Over;
-        true
     }
 }

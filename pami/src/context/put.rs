@@ -183,7 +183,7 @@ impl<P: Port> Active<P> {
         let room = terms.room(&self.operations)?;
         let payload = core::mem::replace(&mut put.payload, Payload::Static(&[]));
         let (mut state, lease) = PutState::new(put, payload, total);
-        let now = !T::AT_ONCE && matches!(path, Path::Local(_)) && T::is_now(&room);
+        let now = !T::AT_ONCE && matches!(path, Path::Local(_));
         let result = if now { state.carry_out(&mut self.port, put.target) } else { Ok(()) };
         let operation = Operation {
             path: Some(path),

@@ -113,7 +113,7 @@ impl<P: Port> Active<P> {
         let &Rmw { target, region, offset, op, done } = rmw;
         let room = terms.room(&self.operations)?;
         let state = RmwState { region: region.id, offset, op };
-        let now = !T::AT_ONCE && matches!(path, Path::Local(_)) && T::is_now(&room);
+        let now = !T::AT_ONCE && matches!(path, Path::Local(_));
         let result = if now { state.carry_out(&mut self.port, target) } else { Ok(0) };
         let operation = Operation {
             path: Some(path),

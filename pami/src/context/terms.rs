@@ -26,11 +26,9 @@ pub(crate) trait Terms<P: Port>: Copy {
 
     /// Finds room.
     fn room(self, operations: &Operations<Active<P>>) -> Result<Self::Room, SendError>;
-    /// Whether it is a place: else the operation has to wait for one before anything of it is done.
-    fn is_now(room: &Self::Room) -> bool;
     /// Lets the operation begin.
     fn begin(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
-    /// The same for one that was carried out.
+    /// The same for one that was carried out, which has to wait for its end alone: what comes behind it does not overtake it.
     fn begin_settled(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
     /// The same for a fence.
     fn begin_fence(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
@@ -74,11 +72,6 @@ impl<P: Port> Terms<P> for Here<'_> {
     #[inline(always)]
     fn room(self, operations: &Operations<Active<P>>) -> Result<u8, SendError> {
         operations.free_place().ok_or(SendError::Again)
-    }
-
-    #[inline(always)]
-    fn is_now(_: &u8) -> bool {
-        true
     }
 
     #[inline(always)]
@@ -154,10 +147,6 @@ impl<P: Port> Terms<P> for InMemory<'_, P> {
     fn room(self, operations: &Operations<Active<P>>) -> Result<Lodging<P>, SendError> {
         let loan = self.1.take().ok_or(SendError::MemoryInUse)?;
         Ok(Lodging { memory: self.1, loan, place: operations.free_place() })
-    }
-
-    fn is_now(room: &Lodging<P>) -> bool {
-        room.place.is_some()
     }
 
     fn begin(active: &mut Active<P>, room: Lodging<P>, operation: Operation<P>) {

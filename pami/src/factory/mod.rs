@@ -41,6 +41,7 @@
 //!
 //! An object in the caller's memory stays there from call to callback. For the answers to its packets to find it it
 //! has the number of a place besides; while none is free it waits for one, and objects keep the order of their calls.
+//! A put, get or update within the node is carried out in the call, and waits for a place to tell of its end alone.
 //! Immediate sends have no object but their packet. Collectives lie in what the context has for them
 //! ([`Limits::in_flight`](crate::Limits::in_flight)), since all members start those of a geometry in one order.
 //!

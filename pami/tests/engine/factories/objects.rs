@@ -224,7 +224,7 @@ fn d8_objects_that_wait_for_a_place_hear_of_a_death() {
 }
 
 #[test]
-fn m3_objects_that_wait_for_a_place_do_what_takes_no_packet_when_they_get_one() {
+fn m3_objects_that_wait_for_a_place_end_in_the_order_in_which_they_were_started() {
     for local in [false, true] {
         let (mut stage, protocol) = factories(local, |client| client);
         let puts = stage.register(&protocol, PutFunction::default());
@@ -247,5 +247,41 @@ fn m3_objects_that_wait_for_a_place_do_what_takes_no_packet_when_they_get_one() 
         let ended: Vec<_> = stage.ends().iter().map(|end| end.0).filter(|&end| end > 0).collect();
         assert_eq!((ended, stage.fetched().len()), (vec![1, 3, 4], 1));
         assert_eq!(word(&into), 12, "in the order in which they were started");
+    }
+}
+
+#[test]
+fn m3_p7_nothing_within_a_node_overtakes_an_object_that_waits_for_a_place() {
+    let (mut stage, protocol) = factories(true, |client| client);
+    let puts = stage.register(&protocol, PutFunction::default());
+    let gets = stage.register(&protocol, GetFunction::default());
+    let fetch = stage.register(&protocol, RmwFunction::default());
+    let region = stage.region(1, &[0; 64], Rights::all());
+    let (to, handle, told) = (stage.at(1), region.handle(), stage.told);
+    let value = |value: u64| put_of(to, handle, &value.to_ne_bytes());
+    let told_of = |put| Put { remote_done: told.done(9), ..put };
+    let add = |add, cookie| Rmw { done: told.on_fetched(cookie), ..rmw(to, handle, 0, Update::Add(add)) };
+    // From here on words go there at once.
+    for _ in 0..2 {
+        assert!(stage[0].put(told_of(value(1))).is_ok());
+        assert_eq!(stage[0].rmw(add(0, 0)), Ok(()));
+    }
+    stage.quiet();
+    let _ = (stage.ends(), stage.fetched());
+    for at_once in [told_of(value(3)), value(3)] {
+        (0..OPERATIONS).for_each(|_| stage.fence(0, 1, 0));
+        let into = buffer(8).share();
+        assert!(puts.execute_in(own(), &mut stage[0], value(2)).is_ok());
+        let read = Get { done: told.done(1), ..get(to, handle, 0, &into, 8) };
+        assert_eq!(gets.execute_in(own(), &mut stage[0], read), Ok(()));
+        assert_eq!(fetch.execute_in(own(), &mut stage[0], add(10, 1)), Ok(()));
+        assert_eq!(stage[0].rmw(add(20, 2)), Ok(()));
+        assert!(stage[0].put(at_once).is_ok());
+        assert_eq!(stage[0].rmw(add(30, 3)), Ok(()));
+        stage.quiet();
+        let mut fetched: Vec<_> = stage.fetched().iter().map(|it| (it.cookie, it.result)).collect();
+        fetched.sort_by_key(|it| it.0);
+        assert_eq!((word(&into), word(region.memory())), (2, 33));
+        assert_eq!(fetched, [(1, Ok(2)), (2, Ok(12)), (3, Ok(3))]);
     }
 }
