@@ -188,14 +188,13 @@ impl Credit {
         self.granted + self.here
     }
 
-    /// The peer may use so many units of its grant again, more than none. Returns as [`is_due`](Self::is_due).
+    /// The peer may use so many units of its grant again, more than none.
     #[inline]
-    pub(super) fn owe(&mut self, units: u16) -> bool {
+    fn owe(&mut self, units: u16) {
         // A peer has no more than it was granted.
         self.owed = self.granted.min(self.owed.saturating_add(units));
         // It may have what it does not use again.
         self.recalled = false;
-        self.is_due()
     }
 
     /// A message of the peer's is to lie here. Returns whether it was granted that.

@@ -37,7 +37,7 @@ use crate::envelope::{ANSWER, Envelope, RECALL, RTS};
 use crate::error::Result;
 use crate::lags::Lags;
 use crate::protocols::Protocols;
-use crate::request::{Operation, Receiving, Request, Requests, Sending};
+use crate::request::{NONE, Operation, Receiving, Request, Requests, Sending};
 use crate::settings::Settings;
 pub(crate) use arrive::Taken;
 use base::fill;
@@ -50,7 +50,7 @@ use pami::client::Node;
 use pami::device::Port;
 use pami::{Active, Endpoint};
 use rings::list::{Link, List};
-use unexpected::{CHUNK, Unexpected, chunks_of};
+use unexpected::{CHUNK, Unexpected, Waiting, chunks_of};
 
 /// What a context knows of another task's context that is its counterpart.
 #[derive(Clone, Copy)]
@@ -161,14 +161,18 @@ impl Messages {
 
     /// Drops the messages of a communicator that nobody has received.
     pub(crate) fn forget(&mut self, communicator: u32) {
-        let of = |waiting: &unexpected::Waiting| {
-            waiting.envelope.communicator.get() == communicator && waiting.is_here()
-        };
+        let of = |waiting: &Waiting| waiting.envelope.communicator.get() == communicator;
         while let Some(place) = self.unexpected.find(of) {
-            let waiting = self.unexpected.get(place).map(|waiting| (waiting.origin, waiting.envelope));
             self.unexpected.unlink(place);
+            let Some(waiting) = self.unexpected.get(place) else { continue };
+            if !waiting.is_here() {
+                // It goes as soon as the rest has come.
+                waiting.claimed = Some(NONE);
+                continue;
+            }
+            let (origin, envelope) = (waiting.origin, waiting.envelope);
             self.unexpected.free(place);
-            if let Some((origin, envelope)) = waiting.filter(|(_, envelope)| !envelope.has(RTS)) {
+            if !envelope.has(RTS) {
                 self.taken(origin, envelope.len.get() as usize);
             }
         }

@@ -203,11 +203,14 @@ impl<P: Port> At<'_, P> {
 
     /// The data of a receive is in its place.
     pub(super) fn data_came(&mut self, slot: u16, broken: Option<OperationError>) {
-        let Some(message) = self.receiving(slot).and_then(|receiving| receiving.message) else { return };
-        match broken {
-            Some(error) => self.requests.complete(slot, Status::failed(error.into())),
-            None if message.envelope.has(SYNCHRONOUS) && !message.envelope.has(RTS) => self.tell(slot),
-            None => self.finish(slot),
+        let message = self.receiving(slot).and_then(|receiving| receiving.message);
+        match (message, broken) {
+            (None, _) => {}
+            (_, Some(error)) => self.requests.complete(slot, Status::failed(error.into())),
+            (Some(Arrived { envelope, .. }), None) if envelope.has(SYNCHRONOUS) && !envelope.has(RTS) => {
+                self.tell(slot);
+            }
+            (Some(_), None) => self.finish(slot),
         }
         if self.messages.waits() {
             // Credit may be due: with the next advance.

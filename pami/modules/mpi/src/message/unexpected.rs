@@ -24,7 +24,7 @@ pub(crate) fn chunks_of(len: usize) -> usize {
 pub(crate) struct Waiting {
     pub(crate) origin: Endpoint,
     pub(crate) envelope: Envelope,
-    /// The request that has it although more is to come.
+    /// The request that has it although more is to come, which lasts until then; [`NONE`](crate::request::NONE) if nobody wants it.
     pub(crate) claimed: Option<u16>,
     pub(crate) data: UnexpectedData,
 }

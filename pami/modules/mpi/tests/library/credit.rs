@@ -1,7 +1,7 @@
 //! Memory for unexpected messages: one pool for all peers, of which each has what it uses (SPEC ).
 
 use crate::machine::{Packet, node_among};
-use crate::scene::{Comm, Library, numbers, room, run_in, run_tasks, run_with, values};
+use crate::scene::{Comm, Library, await_flag, numbers, room, run_in, run_tasks, run_with, values};
 use mpi::{Error, Mpi, Request, Settings, Threads};
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::packet::{Envelope, Kind};
@@ -148,6 +148,74 @@ fn r9_where_nobody_is_sure_of_anything_the_first_message_asks_and_two_that_send_
             world.recv(&data, other as i32, 0).unwrap();
             assert_eq!(values(&data), [n * 10 + other]);
         }
+    });
+}
+
+#[test]
+fn r9_messages_of_a_freed_communicator_give_their_credit_back() {
+    // Each is sure of 16.
+    const UNITS: u32 = 16;
+    let (freed, paid) = (AtomicBool::new(false), AtomicBool::new(false));
+    run_with(2, 1, pieces(64), move |mpi| {
+        let world = mpi.world();
+        let freeing = world.dup().unwrap();
+        if world.rank() == 0 {
+            world.recv(&room(0), 1, 1).unwrap();
+            freeing.free().unwrap();
+            await_flag(&freed);
+            // Nothing else goes there that it could go with.
+            (0..20).for_each(|_| assert_eq!(world.iprobe(1, 0), Ok(None)));
+            paid.store(true, SeqCst);
+            seen(world, 1);
+            drain(world, UNITS - 1, 1, 0);
+            return;
+        }
+        let send = |_| freeing.isend(&numbers(&[7]), 0, 0).unwrap();
+        let mut sends: Vec<Request> = (0..UNITS - 1).map(send).collect();
+        world.send(&room(0), 0, 1).unwrap();
+        mpi.wait_all(&mut sends, &mut []).unwrap();
+        freeing.free().unwrap();
+        freed.store(true, SeqCst);
+        await_flag(&paid);
+        assert_eq!(world.iprobe(0, 0), Ok(None));
+        let (mut sends, complete) = burst(mpi, UNITS - 1, 0);
+        assert_eq!(complete, UNITS as usize - 1);
+        mpi.wait_all(&mut sends, &mut []).unwrap();
+    });
+}
+
+#[test]
+fn r9_half_a_message_of_a_freed_communicator_goes_when_the_rest_has_come() {
+    // Each is sure of 16.
+    run_in(2, 1, pieces(64), |mpi, machine| {
+        let world = mpi.world();
+        let freeing = world.dup().unwrap();
+        if world.rank() > 0 {
+            return freeing.free().unwrap();
+        }
+        let forge = |header: &[u8], offset: u32, data: &[u8], total: u32| {
+            let kind = if offset == 0 { Kind::EagerFirst } else { Kind::EagerNext };
+            let target = Endpoint::from_parts(ClientId(0), 0, ContextOffset(0));
+            let origin = Endpoint::from_parts(target.client(), 1, target.context());
+            let envelope = Envelope { kind, dispatch: 0, origin, target, message: 0, offset, total };
+            machine.forge(Packet::new(envelope, header, data));
+        };
+        // Communicator, rank, tag, length; request, credit, flags.
+        let header = |communicator: u32, len: u32| {
+            let words = [communicator, 1, 77, len].map(u32::to_le_bytes).concat();
+            [&words[..], &[0xff, 0x7f, 0, 0, 0, 0, 0, 0]].concat()
+        };
+        forge(&header(2, 2100), 0, &[1; 400], 2100);
+        assert!(freeing.iprobe(1, 77).unwrap().is_some());
+        freeing.free().unwrap();
+        forge(&[], 400, &[1; 1700], 2100);
+        (0..20).for_each(|_| assert_eq!(world.iprobe(1, 77), Ok(None)));
+        // It was told, so all that it was granted has room again.
+        (0..16).for_each(|_| forge(&header(0, 4), 0, &[1; 4], 4));
+        for _ in 0..16 {
+            world.recv(&room(1), 1, 77).unwrap();
+        }
+        assert_eq!(mpi.protocol_errors(), 0);
     });
 }
 
