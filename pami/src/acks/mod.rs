@@ -35,10 +35,11 @@
 //! fences behind them: so one that is dropped is overtaken by none, and the target remembers nothing of it.
 //!
 //! **No circle of waits.** No place is kept by anything that the application does: bits of a record go when the injection FIFO
-//! moves, half messages, which have at most half of the places, end by themselves, and a record that has only refused a message
-//! makes room, for its origin will ask. A question that finds no place is asked again, ever more seldom up to a bound: who is
-//! busy with something else has his FIFO not filled by it. A context that has forgotten something has not told all for a while
-//! ([`QUESTIONS_NS`]): it stays for the question, but not for one who never asks.
+//! moves; half messages, which have at most half of the places and may have all that one origin's record can lie in, end by
+//! themselves; and a record that has only refused a message makes room, for its origin will ask. A question that finds no place
+//! is asked again, ever more seldom up to a bound: who is busy with something else has his FIFO not filled by it. A context that
+//! has forgotten something has not told all for a while ([`QUESTIONS_NS`]): it stays for the question, but not for one who never
+//! asks.
 
 mod owed;
 
@@ -304,7 +305,8 @@ impl Acks {
     #[inline]
     fn ways(&self, origin: Endpoint) -> impl Iterator<Item = usize> + use<> {
         let mask = self.places.len().wrapping_sub(1);
-        let key = origin.task() ^ (u32::from(origin.context().0) << 24);
+        // The contexts of a task have homes of their own.
+        let key = (origin.task() << 3) ^ u32::from(origin.context().0);
         let home = (key.wrapping_mul(0x9e37_79b9) >> 7) as usize;
         (0..self.ways).map(move |step| home.wrapping_add(step) & mask)
     }
@@ -501,6 +503,7 @@ mod tests {
     use super::*;
     use crate::endpoint::{ClientId, ContextOffset};
     use std::boxed::Box;
+    use std::vec::Vec;
 
     #[test]
     fn r1_n8_a_context_that_owes_sleeps_as_long_as_it_likes_and_one_that_has_refused_does_not() {
@@ -522,9 +525,19 @@ mod tests {
         let endpoints = 1 << 14;
         let mut acks = Acks::new(Box::leak(Box::new([const { None }; 512])), endpoints);
         assert!(acks.is_crowded());
+        // Half messages of all contexts of a few tasks, as many as there may be, leave room for everybody.
+        let of = |task, context| Endpoint::from_parts(ClientId(0), task, ContextOffset(context));
+        let halves: Vec<_> =
+            (0..16).flat_map(|task| (0..8).map(move |context| of(task * 7, context))).collect();
+        for &origin in &halves {
+            assert!(acks.owe(origin, || true, |_| false).is_some());
+        }
+        for task in 0..endpoints as u32 {
+            assert!(acks.owe(of(task, 0), || true, |other| halves.contains(&other)).is_some(), "{task}");
+        }
         // All places are taken, and then each record again.
         for task in (0..endpoints as u32).map(|task| task.wrapping_mul(0x0101_0101) % (1 << 20)) {
-            let origin = Endpoint::from_parts(ClientId(0), task, ContextOffset(0));
+            let origin = of(task, 0);
             let record = acks.owe(origin, || true, |_| false).expect("nobody is owed anything");
             record.owed().acknowledge(1);
             record.owed().told(Owing::Acks, 1);
