@@ -160,7 +160,9 @@ impl<N: Nic> TorusAdapter<N> {
         let mtu = frame_mtu.checked_sub(header).filter(|&mtu| mtu >= LEAST_MTU).ok_or(SmallMtu(frame_mtu))?;
         // The device says what it could carry; what buffers take is not for it to say.
         let mtu = usize::from(mtu).min(Self::MOST_BODY);
-        let station = nic.station().unwrap_or(mac(node));
+        // What a node that ran here before, of another rank, has left in the card is another's now.
+        let is_own = |station: &[u8; 6]| station[..2] != MAC_PREFIX;
+        let station = nic.station().filter(is_own).unwrap_or(mac(node));
         nic.start([station, mac(node)], Self::FRAME_START, FRAME_HEADER + HEADER_BYTES + mtu);
         for buffer in aligned(Self::BODY_START + HEADER_BYTES + mtu + TAILROOM, nic.line()) {
             nic.lend(buffer);

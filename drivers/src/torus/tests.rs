@@ -50,7 +50,8 @@ fn learn(adapter: &mut TorusAdapter<Nic>, card: &FakeCard, frame: &[u8]) {
 
 #[test]
 fn d1_a_frame_says_its_ranks_and_is_of_the_cards_own_address_if_that_is_one() {
-    for (told, own) in [(station(3), station(3)), ([0; 6], mac(3)), ([0x71, 0, 0, 0, 0, 1], mac(3))] {
+    let own = [(station(3), station(3)), ([0; 6], mac(3)), ([0x71, 0, 0, 0, 0, 1], mac(3)), (mac(9), mac(3))];
+    for (told, own) in own {
         let (mut adapter, card) = node(told);
         let expected = [&mac(9)[..], &own, &[0x88, 0xb6], &[9, 0, 0, 0], &[3, 0, 0, 0]].concat();
         assert_eq!(sent(&mut adapter, &card, 9), expected);
