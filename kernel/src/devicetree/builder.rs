@@ -24,6 +24,7 @@ struct Cpu {
     release: Option<usize>,
     carryless: bool,
     sv48: bool,
+    sstc: bool,
     name: &'static str,
 }
 
@@ -284,7 +285,7 @@ impl Builder {
         let id = hart_id(&at.node).ok_or(at.error("a cpu without reg"))?;
         let intc = own_controller(&at.node);
         let phandle = cell(&at.node, "phandle");
-        let carryless = has_extension(&at.node, "zbc");
+        let [carryless, sstc] = ["zbc", "sstc"].map(|extension| has_extension(&at.node, extension));
         // Those that translate 57 bits translate 48 too.
         let sv48 = matches!(text(&at.node, "mmu-type"), Some("riscv,sv48" | "riscv,sv57"));
         let domain = cell(&at.node, NUMA_NODE);
@@ -293,7 +294,8 @@ impl Builder {
         if let Some(page) = release.map(release_page).filter(|page| !self.reserved.contains(page)) {
             self.reserve(page).map_err(|error| at.error(error.what))?;
         }
-        let cpu = Cpu { id, phandle, intc, domain, release, carryless, sv48, name: at.node.name() };
+        let name = at.node.name();
+        let cpu = Cpu { id, phandle, intc, domain, release, carryless, sv48, sstc, name };
         self.cpus.push(cpu).map_err(|_| at.error("more than 64 harts; a node has 1 to 64"))
     }
 
@@ -445,6 +447,7 @@ impl Builder {
         self.slots.sort_unstable_by_key(|slot| slot.registers.start);
         let tree = self.tree.data();
         let chosen = self.tree.find_node("/chosen");
+        let all = |can: fn(&Cpu) -> bool| !self.cpus.is_empty() && self.cpus.iter().all(can);
         Machine {
             banks: self.banks,
             tree: Region { start: tree.as_ptr() as usize, bytes: tree.len() },
@@ -453,8 +456,9 @@ impl Builder {
             booted: booted.unwrap_or(0),
             monitors: self.monitors,
             map_problem,
-            carryless: !self.cpus.is_empty() && self.cpus.iter().all(|cpu| cpu.carryless),
-            sv48: !self.cpus.is_empty() && self.cpus.iter().all(|cpu| cpu.sv48),
+            carryless: all(|cpu| cpu.carryless),
+            sv48: all(|cpu| cpu.sv48),
+            sstc: all(|cpu| cpu.sstc),
             uart: self.uart,
             controller: self.controller,
             timer_interrupt: self.timer_interrupt,

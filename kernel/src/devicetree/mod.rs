@@ -219,6 +219,8 @@ pub struct Machine {
     pub carryless: bool,
     /// Whether all harts translate addresses of 48 bits (RISC-V's Sv48).
     pub sv48: bool,
+    /// Whether all harts set their timers themselves (RISC-V's Sstc).
+    pub sstc: bool,
     /// The serial line, if the kernel knows it.
     pub uart: Option<Uart>,
     /// The interrupt controller, if the kernel knows it.

@@ -318,6 +318,18 @@ fn n3_carryless_multiplication_is_what_every_hart_has_as_the_tree_says() {
 }
 
 #[test]
+fn n8_timers_are_the_harts_own_if_every_hart_says_so() {
+    let own = |tree| read(tree, 0x8020_0000, 3).sstc;
+    assert_eq!([RISCV, AIA, APLIC, SIFIVE_U, ODD, VIRT].map(own), [true, true, true, false, false, false]);
+    let other = RISCV.windows(5).rposition(|bytes| bytes == b"_sstc").unwrap();
+    let mut mixed = RISCV.to_vec();
+    mixed[other..other + 5].copy_from_slice(b"_sstx");
+    assert!(!own(mixed.leak()), "one of four does not");
+    // By the list that newer trees have.
+    assert!(own(patched(ODD, b"zbb\0zbc\0", b"sstc\0zb\0")));
+}
+
+#[test]
 fn r5_a_console_that_is_not_ours_is_left_alone() {
     let machine = read(SECURE, 0x4020_0000, 0);
     // The other one is the secure firmware's.

@@ -138,3 +138,21 @@ fn b5_cards_whose_messages_the_controller_does_not_take_interrupt_by_their_pins(
         }
     }
 }
+
+#[test]
+fn n8_harts_of_riscv64_set_their_timers_themselves_where_the_tree_says_so_and_else_by_the_firmware() {
+    // `idle` sleeps until its timer.
+    let run = |options: &[&str]| {
+        let run = Run::new("idle").arch(Arch::Riscv64).torus("1").harts(2).args(["--seconds", "1"]);
+        options.iter().fold(run.timeout(DEADLINE), |run, option| run.qemu_option(*option)).run().unwrap()
+    };
+    let without = ["-cpu", "rv64,sstc=off"];
+    expect_clean(&run(&[]));
+    expect_clean(&run(&without));
+    // A tree that says so of harts that cannot shows who set it.
+    let folder = tempfile::tempdir().unwrap();
+    dumped(folder.path(), Arch::Riscv64, 2, "");
+    let tree = folder.path().join("board.dtb");
+    let outcome = run(&[&without[..], &["-dtb", tree.to_str().unwrap()]].concat());
+    expect_report(&outcome, 0, 102, &["illegal instruction"]);
+}

@@ -62,6 +62,7 @@ pub(crate) fn read() -> Machine {
         map_problem: None,
         carryless: false,
         sv48: false,
+        sstc: false,
         uart: Some(Uart {
             kind: UartKind::Stream,
             registers: Region::default(),

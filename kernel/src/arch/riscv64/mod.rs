@@ -40,8 +40,15 @@ pub(crate) fn counter_hz() -> u64 {
 
 /// Makes the timer pending when the counter reaches a value, or never.
 pub(crate) fn set_timer(at: Option<u64>) {
-    // The firmware always has timers; the largest value is never.
-    let _ = sbi_rt::set_timer(at.unwrap_or(u64::MAX));
+    // The largest value is never.
+    let at = at.unwrap_or(u64::MAX);
+    if machine().is_some_and(|machine| machine.sstc) {
+        // SAFETY: writes stimecmp, which does nothing but compare, and which all harts have, as the tree says (Sstc).
+        unsafe { asm!("csrw 0x14d, {}", in(reg) at, options(nostack, preserves_flags)) }
+    } else {
+        // The firmware always has timers.
+        let _ = sbi_rt::set_timer(at);
+    }
 }
 
 /// Sleeps until an interrupt is pending.
