@@ -320,8 +320,8 @@ fn start_unit(
     let adapter: Option<Torus> = cards.next(|card| torus(card, personality));
     if adapter.is_none() && personality.shape.nodes() > 1 {
         let what = "it has no network card, and the torus has other nodes";
-        match machine.deaf_slot {
-            Some(deaf) => report::refused(Exit::Machine, format_args!("{what}; {deaf}")),
+        match machine.left_out {
+            Some(why) => report::refused(Exit::Machine, format_args!("{what}; {why}")),
             None => report::refused(Exit::Machine, what),
         }
     }

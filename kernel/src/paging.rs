@@ -10,6 +10,13 @@ const ENTRIES: usize = 512;
 /// Bytes that one entry maps, by level.
 const SPAN: [usize; 4] = [1 << 39, 1 << 30, 1 << 21, 1 << 12];
 
+/// Where what harts reach of addresses ends: the lower half of Sv39's and of Sv48's, and of AArch64's 48 bits all.
+pub const SV39_END: usize = 1 << 38;
+/// See [`SV39_END`].
+pub const SV48_END: usize = 1 << 47;
+/// See [`SV39_END`].
+pub const AARCH64_END: usize = 1 << 48;
+
 /// What a range of addresses is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryType {

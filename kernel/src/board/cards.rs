@@ -7,7 +7,7 @@ use super::devices::registers;
 use super::interrupts::add_sender;
 use crate::arch;
 use crate::devicetree::pci::{BUS_BYTES, PciHost};
-use crate::devicetree::{Interrupt, Machine, Slot, SlotKind};
+use crate::devicetree::{Interrupt, Machine, Slot, SlotKind, TreeError};
 use alloc::boxed::Box;
 use core::fmt;
 use drivers::e1000e::{self, E1000e, E1000eError};
@@ -41,6 +41,8 @@ pub(crate) enum CardError {
     E1000e(E1000eError),
     /// The tree says nothing of where its interrupts go.
     Deaf,
+    /// It does not see memory as harts do.
+    Tree(TreeError),
 }
 
 impl fmt::Display for CardError {
@@ -49,6 +51,7 @@ impl fmt::Display for CardError {
             Self::Virtio(error) => error.fmt(f),
             Self::Gem(error) => error.fmt(f),
             Self::E1000e(error) => error.fmt(f),
+            Self::Tree(error) => error.fmt(f),
             Self::Deaf => f.write_str("the device tree does not say where its interrupts go"),
         }
     }
@@ -101,6 +104,11 @@ impl Cards {
     }
 }
 
+/// The tree says that a card there sees memory as harts do.
+fn usable(problem: Option<TreeError>) -> Result<(), CardError> {
+    problem.map_or(Ok(()), |problem| Err(CardError::Tree(problem)))
+}
+
 fn virtio<H: Hal>(transport: Transport) -> Tried<H> {
     VirtioNet::new(transport).map(Either::First).map_err(CardError::Virtio)
 }
@@ -116,9 +124,15 @@ fn in_slot<H: Hal>(slot: &Slot, needs_link: bool) -> Option<Tried<H>> {
             // SAFETY: the tree says that a virtio-mmio slot is there, and translation maps it as device memory. The node
             // asks each slot once.
             let transport = unsafe { mmio::MmioTransport::new(registers) }.ok()?;
-            (transport.device_id() == NETWORK_CARD).then(|| virtio(Either::First(transport)))
+            (transport.device_id() == NETWORK_CARD).then(|| {
+                usable(slot.problem)?;
+                virtio(Either::First(transport))
+            })
         }
         SlotKind::Gem { coherent, mtu, station } => {
+            if let Err(problem) = usable(slot.problem) {
+                return Some(Err(problem));
+            }
             let banks = arch::machine()?.banks.iter();
             let memory_end = banks.map(|bank| bank.region.end() as u64).max()?;
             // SAFETY: the tree says that a GEM is there, and translation maps it as device memory. The node asks each slot
@@ -146,6 +160,9 @@ impl Behind {
         let Self { bus, host, devices } = self;
         let is_card = |id| pci::is_network_card(id) || e1000e::is_e1000e(id);
         let device = devices.find(|&device| bus.id(device).is_some_and(is_card))?;
+        if let Err(problem) = usable(host.problem) {
+            return Some(Err(problem));
+        }
         let pin = bus.pin(device).and_then(|pin| host.interrupts.find(device, pin));
         // Before the card is told to send messages: from then on it does without its pin.
         let reserved = host.sender(device).and_then(reserve);

@@ -1,7 +1,7 @@
 //! A node of the device tree in its surroundings: what its properties mean depends on the nodes around it.
 
 use super::{Interrupt, TreeError, UartKind};
-use crate::layout::Region;
+use crate::layout::{Bank, Region};
 use dtoolkit::fdt::FdtNode;
 use dtoolkit::{Node as _, Property as _, ToCellInt as _};
 use heapless::Vec;
@@ -27,6 +27,14 @@ pub struct Parent {
     pub cells: usize,
     /// Cells of an address in front of it, where a map of interrupts names it.
     pub address_cells: usize,
+}
+
+/// What devices on a bus call memory.
+const DMA_RANGES: &str = "dma-ranges";
+
+/// Cells as one number.
+pub fn number(cells: &[[u8; 4]]) -> u64 {
+    cells.iter().fold(0, |number, &cell| number << 32 | u64::from(u32::from_be_bytes(cell)))
 }
 
 /// The value of a node's property.
@@ -132,6 +140,39 @@ impl At<'_> {
             (false, false, None) => usual,
             (coherent, ..) => coherent,
         }
+    }
+
+    /// The ranges of this bus that a property tells: the cells of the first address on it, the same on the bus around it, and bytes.
+    pub fn ranges(&self, name: &str) -> impl Iterator<Item = (&'static [[u8; 4]], u64, u64)> {
+        let cells =
+            |node: &FdtNode<'static>, name, most| cell(node, name).unwrap_or(2).clamp(1, most) as usize;
+        let own = cells(&self.node, "#address-cells", 3);
+        let outer = self.outer.map_or(2, |outer| cells(&outer.node, "#address-cells", 2));
+        let bytes = cells(&self.node, "#size-cells", 2);
+        let (all, _) = value(&self.node, name).unwrap_or_default().as_chunks::<4>();
+        all.chunks_exact(own + outer + bytes).map(move |range| {
+            let (on_bus, rest) = range.split_at(own);
+            let (outer, bytes) = rest.split_at(outer);
+            (on_bus, number(outer), number(bytes))
+        })
+    }
+
+    /// Whether devices on this bus call all memory as harts do, through the buses around it too.
+    pub fn is_one_to_one(&self, banks: &[Bank]) -> bool {
+        // The root's addresses are the harts'.
+        let Some(outer) = self.outer else { return true };
+        // Nothing said of them means that the two are one.
+        let is_silent = value(&self.node, DMA_RANGES).is_none_or(<[u8]>::is_empty);
+        let is_seen = |Bank { region, .. }: &Bank| {
+            self.ranges(DMA_RANGES).any(|(on_bus, outer, bytes)| {
+                let (start, end) = (region.start as u64, region.end() as u64);
+                // Of three cells the first says of what kind it is.
+                number(&on_bus[on_bus.len().saturating_sub(2)..]) == outer
+                    && outer <= start
+                    && outer.checked_add(bytes).is_none_or(|behind| end <= behind)
+            })
+        };
+        (is_silent || banks.iter().all(is_seen)) && outer.is_one_to_one(banks)
     }
 
     /// What harts call an address of the bus that this node is on.

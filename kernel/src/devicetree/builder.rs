@@ -9,6 +9,7 @@ use super::{
     Slot, SlotKind, TreeError, Uart, UartKind, release_page,
 };
 use crate::layout::{Bank, Region};
+use crate::paging::{AARCH64_END, SV39_END, SV48_END};
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node as _, standard::NodeStandard as _};
 use heapless::Vec;
@@ -71,8 +72,8 @@ pub(super) struct Builder {
     /// The name of the node that the firmware talks through, where it lies in the tree.
     stdout: Option<*const u8>,
     parent: Parent,
-    /// Whether devices see the harts' caches where nothing else is said: as is usual for the instruction set.
-    coherent: bool,
+    /// Whether harts are of RISC-V, where devices see their caches if nothing else is said.
+    riscv: bool,
     banks: Vec<Bank, MAX_BANKS>,
     reserved: Vec<Region, MAX_RESERVED>,
     cpus: Vec<Cpu, HARTS>,
@@ -90,7 +91,7 @@ pub(super) struct Builder {
     timer_interrupt: Option<u32>,
     counter_hz: Option<u64>,
     slots: Vec<Slot, MAX_SLOTS>,
-    deaf_slot: Option<TreeError>,
+    left_out: Option<TreeError>,
     pci: Option<PciHost>,
     firmware: Option<Firmware>,
     finisher: Option<Region>,
@@ -189,7 +190,7 @@ impl Builder {
                 cells: cells.unwrap_or(1).clamp(1, 4) as usize,
                 address_cells: address_cells.unwrap_or(0).min(4) as usize,
             },
-            coherent: find(tree, |node| node.is_compatible("riscv")).is_some(),
+            riscv: find(tree, |node| node.is_compatible("riscv")).is_some(),
             banks: Vec::new(),
             reserved: Vec::new(),
             cpus: Vec::new(),
@@ -204,7 +205,7 @@ impl Builder {
             timer_interrupt: None,
             counter_hz: None,
             slots: Vec::new(),
-            deaf_slot: None,
+            left_out: None,
             pci: None,
             firmware: None,
             finisher: None,
@@ -218,11 +219,14 @@ impl Builder {
     }
 
     pub(super) fn read(mut self) -> Machine {
-        walk(&At { node: self.tree.root(), outer: None }, &mut |at| {
-            let visited = self.visit(at);
-            self.note(visited);
-            true
-        });
+        // Devices are asked which memory they see, and harts whether they reach them.
+        for visit in [Self::harts_and_memory, Self::visit] {
+            walk(&At { node: self.tree.root(), outer: None }, &mut |at| {
+                let visited = visit(&mut self, at);
+                self.note(visited);
+                true
+            });
+        }
         for area in self.tree.memory_reservations() {
             let reserved =
                 self.reserve(Region { start: area.address() as usize, bytes: area.size() as usize });
@@ -232,21 +236,24 @@ impl Builder {
     }
 
     fn reserve(&mut self, area: Region) -> Result<(), TreeError> {
-        self.reserved.push(area).map_err(|_| TreeError::of("more reserved areas of memory than 16"))
+        self.reserved.push(area).map_err(|_| TreeError::of("more reserved areas of memory than 64"))
     }
 
-    fn visit(&mut self, at: &At<'_>) -> Result<(), TreeError> {
+    fn harts_and_memory(&mut self, at: &At<'_>) -> Result<(), TreeError> {
         match text(&at.node, "device_type") {
             Some("memory") => {
                 let domain = cell(&at.node, NUMA_NODE);
                 at.each_region(usize::MAX, |region| {
                     let bank = Bank { region, domain };
                     self.banks.push(bank).map_err(|_| at.error("more banks of memory than 8"))
-                })?;
+                })
             }
-            Some("cpu") => self.cpu(at)?,
-            _ => {}
+            Some("cpu") => self.cpu(at),
+            _ => Ok(()),
         }
+    }
+
+    fn visit(&mut self, at: &At<'_>) -> Result<(), TreeError> {
         match at.node.name() {
             "cpus" => {
                 let told = value(&at.node, "timebase-frequency").is_some();
@@ -353,7 +360,14 @@ impl Builder {
                 });
             }
             "sifive,test0" => self.finisher = Some(at.registers()?),
-            "pci-host-ecam-generic" if self.pci.is_none() => self.pci = PciHost::read(at, self.parent)?,
+            "pci-host-ecam-generic" if self.pci.is_none() => {
+                let problem = self.apart(at, Some(at)).or(self.incoherent(at));
+                let host = PciHost::read(at, self.parent, problem)?;
+                let regions = host.iter().flat_map(|host| [host.configuration, host.window]);
+                if self.reach(at, regions) {
+                    self.pci = host;
+                }
+            }
             "virtio,mmio" => self.slot(at, SlotKind::VirtioMmio)?,
             "cdns,gem"
             | "cdns,zynqmp-gem"
@@ -362,7 +376,7 @@ impl Builder {
             | "xlnx,versal-gem"
             | "sifive,fu540-c000-gem" => {
                 let mtu = cell(&at.node, "max-frame-size").and_then(|bytes| u16::try_from(bytes).ok());
-                let coherent = at.is_coherent(self.coherent);
+                let coherent = at.is_coherent(self.riscv);
                 self.slot(at, SlotKind::Gem { coherent, mtu, station: at.station()? })?;
             }
             _ => {}
@@ -370,9 +384,44 @@ impl Builder {
         Ok(())
     }
 
+    /// What is wrong with all cards at a node if those on `bus` do not call memory as harts do.
+    fn apart(&self, at: &At<'_>, bus: Option<&At<'_>>) -> Option<TreeError> {
+        let what = "a network card on a bus whose dma-ranges do not have all memory where harts have it, one to one as is wanted";
+        bus.is_some_and(|bus| !bus.is_one_to_one(&self.banks)).then_some(at.error(what))
+    }
+
+    /// What is wrong with all cards at a node, but GEMs, if they do not see the harts' caches.
+    fn incoherent(&self, at: &At<'_>) -> Option<TreeError> {
+        let what =
+            "a network card that does not see the harts' caches, of a kind of which dma-coherent is wanted";
+        (!at.is_coherent(self.riscv)).then_some(at.error(what))
+    }
+
+    /// Whether all harts reach these regions of a node; else it is left out.
+    fn reach(&mut self, at: &At<'_>, regions: impl IntoIterator<Item = Region>) -> bool {
+        let end = match (self.riscv, self.all(|cpu| cpu.sv48)) {
+            (false, _) => AARCH64_END,
+            (true, true) => SV48_END,
+            (true, false) => SV39_END,
+        };
+        let reach = regions.into_iter().all(|region| region.end() <= end);
+        if !reach {
+            self.left_out.get_or_insert(at.error("a place for network cards beyond what harts reach"));
+        }
+        reach
+    }
+
+    /// Whether all harts can do something.
+    fn all(&self, can: fn(&Cpu) -> bool) -> bool {
+        !self.cpus.is_empty() && self.cpus.iter().all(can)
+    }
+
     /// A network card may be here.
     fn slot(&mut self, at: &At<'_>, kind: SlotKind) -> Result<(), TreeError> {
         let registers = at.registers()?;
+        if !self.reach(at, [registers]) {
+            return Ok(());
+        }
         if self.slots.iter().any(|slot| slot.registers == registers) {
             // It is compatible with more than one.
             return Ok(());
@@ -381,13 +430,15 @@ impl Builder {
             Ok(interrupts) => interrupts,
             // Another socket's, of those whose harts' files are one; there may be nothing in it, and cards behind PCI.
             Err(elsewhere) if self.imsic.is_some() => {
-                self.deaf_slot.get_or_insert(elsewhere);
+                self.left_out.get_or_insert(elsewhere);
                 return Ok(());
             }
             Err(elsewhere) => return Err(elsewhere),
         };
         let interrupt = *interrupts.first().ok_or(at.error("a network card's slot without an interrupt"))?;
-        let slot = Slot { kind, registers, interrupt };
+        let is_virtio = kind == SlotKind::VirtioMmio;
+        let problem = self.apart(at, at.outer).or_else(|| is_virtio.then(|| self.incoherent(at))?);
+        let slot = Slot { kind, registers, interrupt, problem };
         self.slots.push(slot).map_err(|_| at.error("too many slots for network cards"))
     }
 
@@ -447,8 +498,10 @@ impl Builder {
         self.slots.sort_unstable_by_key(|slot| slot.registers.start);
         let tree = self.tree.data();
         let chosen = self.tree.find_node("/chosen");
-        let all = |can: fn(&Cpu) -> bool| !self.cpus.is_empty() && self.cpus.iter().all(can);
         Machine {
+            carryless: self.all(|cpu| cpu.carryless),
+            sv48: self.all(|cpu| cpu.sv48),
+            sstc: self.all(|cpu| cpu.sstc),
             banks: self.banks,
             tree: Region { start: tree.as_ptr() as usize, bytes: tree.len() },
             reserved: self.reserved,
@@ -456,15 +509,12 @@ impl Builder {
             booted: booted.unwrap_or(0),
             monitors: self.monitors,
             map_problem,
-            carryless: all(|cpu| cpu.carryless),
-            sv48: all(|cpu| cpu.sv48),
-            sstc: all(|cpu| cpu.sstc),
             uart: self.uart,
             controller: self.controller,
             timer_interrupt: self.timer_interrupt,
             counter_hz: self.counter_hz,
             slots: self.slots,
-            deaf_slot: self.deaf_slot,
+            left_out: self.left_out,
             pci: self.pci,
             firmware: self.firmware.unwrap_or(Firmware::Sbi),
             finisher: self.finisher,

@@ -37,7 +37,7 @@ pub const MAX_BANKS: usize = 8;
 /// Most harts without supervisor mode that are remembered.
 pub const MAX_MONITORS: usize = 4;
 /// Most reserved areas of memory.
-pub const MAX_RESERVED: usize = 16;
+pub const MAX_RESERVED: usize = 64;
 
 /// A hart as the hardware knows it.
 #[derive(Clone, Copy, Debug)]
@@ -175,6 +175,8 @@ pub struct Slot {
     pub registers: Region,
     /// Its interrupt.
     pub interrupt: Interrupt,
+    /// Why a card that is there cannot be used, if so.
+    pub problem: Option<TreeError>,
 }
 
 /// A device's interrupt.
@@ -231,10 +233,10 @@ pub struct Machine {
     pub counter_hz: Option<u64>,
     /// The places where network cards may be, by rising address.
     pub slots: Vec<Slot, MAX_SLOTS>,
-    /// The first of the other places for them, which are left out as their interrupts do not go to the controller,
-    /// but to another that sends to the same IMSICs.
-    pub deaf_slot: Option<TreeError>,
-    /// The host bridge of PCI, if there is one.
+    /// The first of the other places for them, which are left out: harts do not reach them, or their interrupts do not go to
+    /// the controller, but to another that sends to the same IMSICs.
+    pub left_out: Option<TreeError>,
+    /// The host bridge of PCI, if there is one that harts reach.
     pub pci: Option<PciHost>,
     /// How to call the firmware.
     pub firmware: Firmware,
@@ -275,6 +277,14 @@ impl core::error::Error for TreeError {}
 const AFFINITY: u64 = 0xff_00ff_ffff;
 
 impl Machine {
+    /// Where the last of memory and of the places for network cards ends.
+    pub fn end(&self) -> usize {
+        let banks = self.banks.iter().map(|bank| bank.region);
+        let slots = self.slots.iter().map(|slot| slot.registers);
+        let pci = self.pci.iter().flat_map(|host| [host.configuration, host.window]);
+        banks.chain(slots).chain(pci).map(|region| region.end()).max().unwrap_or(0)
+    }
+
     /// Reads `tree`, which is [sound](sound::open). `image` is any address of the kernel's image, `booted` the id of the hart
     /// that runs this.
     /// What is wrong is the machine's [`problem`](Self::problem).

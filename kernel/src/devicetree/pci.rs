@@ -1,6 +1,6 @@
 //! A host bridge of PCI, as the tree describes one (`pci-host-ecam-generic`), and where its devices' interrupts go.
 
-use super::at::{At, Parent, cell, interrupt, value};
+use super::at::{At, Parent, cell, interrupt, number, value};
 use super::{Interrupt, TreeError};
 use crate::layout::Region;
 
@@ -8,8 +8,6 @@ use crate::layout::Region;
 pub const WINDOW_BYTES: usize = 2 << 20;
 /// Bytes of the configuration space of a bus.
 pub const BUS_BYTES: usize = 1 << 20;
-/// Every hart's translation reaches up to here.
-const REACH: usize = 1 << 39;
 /// Cells of an address on the bus.
 const ADDRESS: usize = 3;
 /// Bits of the first of them: memory of 32 bits, among ports, memory of 64 bits and configuration.
@@ -29,6 +27,8 @@ pub struct PciHost {
     pub interrupts: InterruptMap,
     /// Where messages of devices go.
     pub(super) messages: Messages,
+    /// Why a card behind it cannot be used, if so.
+    pub problem: Option<TreeError>,
 }
 
 /// Where messages of devices go: all to one, by the numbers of their functions, or by a map of ranges of these (first, phandle, what
@@ -39,7 +39,6 @@ pub(super) struct Messages {
     /// Bits of a function's number that count in the map.
     mask: u32,
     parent: Option<u32>,
-    /// The bus whose devices are known.
     bus: u32,
     /// What takes those that are the interrupt controller's.
     taken: Option<u32>,
@@ -52,19 +51,23 @@ pub struct InterruptMap {
     mask: [u32; 2],
     entries: &'static [[u8; 4]],
     parent: Parent,
+    bus: u32,
 }
 
 impl PciHost {
-    /// The bridge that a node describes, if there is memory behind it that all harts reach.
+    /// The bridge that a node describes, if there is memory of 32 bits behind it; with what is wrong with all cards there.
     ///
     /// # Errors
     /// What cannot be read of it.
-    pub(super) fn read(at: &At<'_>, parent: Parent) -> Result<Option<Self>, TreeError> {
+    pub(super) fn read(
+        at: &At<'_>,
+        parent: Parent,
+        problem: Option<TreeError>,
+    ) -> Result<Option<Self>, TreeError> {
         let registers = at.registers()?;
         let Some((window, on_bus)) = window(at)? else { return Ok(None) };
         let configuration = Region { start: registers.start, bytes: BUS_BYTES };
-        let too_far = [configuration, window].iter().any(|region| region.end() > REACH);
-        if registers.bytes < BUS_BYTES || too_far {
+        if registers.bytes < BUS_BYTES {
             return Ok(None);
         }
         let cells = |name| value(&at.node, name).unwrap_or_default().as_chunks::<4>().0;
@@ -72,16 +75,17 @@ impl PciHost {
             [high, _, _, pin] => [high, pin].map(u32::from_be_bytes),
             _ => [u32::MAX; 2],
         };
-        let interrupts = InterruptMap { mask, entries: cells("interrupt-map"), parent };
+        // Configuration space begins with it, and its devices are those that are known.
+        let bus = cell(&at.node, "bus-range").unwrap_or(0) & 0xff;
+        let interrupts = InterruptMap { mask, entries: cells("interrupt-map"), parent, bus };
         let messages = Messages {
             map: value(&at.node, "msi-map").map(|map| map.as_chunks::<4>().0),
             mask: cell(&at.node, "msi-map-mask").unwrap_or(u32::MAX),
             parent: cell(&at.node, "msi-parent"),
-            // Configuration space begins with it.
-            bus: cell(&at.node, "bus-range").unwrap_or(0) & 0xff,
+            bus,
             taken: None,
         };
-        Ok(Some(Self { configuration, window, on_bus, interrupts, messages }))
+        Ok(Some(Self { configuration, window, on_bus, interrupts, messages, problem }))
     }
 
     /// What device `device` of the first bus is called where its messages go, if the interrupt controller takes them.
@@ -124,21 +128,14 @@ impl Messages {
 
 /// The first memory of 32 bits that is behind the bridge: where harts see it, and what devices call it.
 fn window(at: &At<'_>) -> Result<Option<(Region, u32)>, TreeError> {
-    let outer = at.outer.and_then(|outer| cell(&outer.node, "#address-cells")).unwrap_or(2).min(2) as usize;
-    let size = cell(&at.node, "#size-cells").unwrap_or(2).clamp(1, 2) as usize;
-    let (cells, _) = value(&at.node, "ranges").unwrap_or_default().as_chunks::<4>();
-    let number = |cells: &[[u8; 4]]| {
-        cells.iter().fold(0, |number: u64, &cell| number << 32 | u64::from(u32::from_be_bytes(cell)))
-    };
-    for range in cells.chunks_exact(ADDRESS + outer + size) {
-        let (bus, rest) = range.split_at(ADDRESS);
-        let (harts, bytes) = rest.split_at(outer);
-        if number(&bus[..1]) as u32 & KIND != MEMORY {
+    for (on_bus, outer, bytes) in at.ranges("ranges") {
+        let &[kind, ref on_bus @ ..] = on_bus else { continue };
+        if on_bus.len() != ADDRESS - 1 || u32::from_be_bytes(kind) & KIND != MEMORY {
             continue;
         }
-        let Ok(on_bus) = u32::try_from(number(&bus[1..])) else { continue };
-        let bytes = number(bytes).min(WINDOW_BYTES as u64);
-        let start = at.seen_by_harts(number(harts), bytes)? as usize;
+        let Ok(on_bus) = u32::try_from(number(on_bus)) else { continue };
+        let bytes = bytes.min(WINDOW_BYTES as u64);
+        let start = at.seen_by_harts(outer, bytes)? as usize;
         return Ok(Some((Region { start, bytes: bytes as usize }, on_bus)));
     }
     Ok(None)
@@ -147,7 +144,7 @@ fn window(at: &At<'_>) -> Result<Option<(Region, u32)>, TreeError> {
 impl InterruptMap {
     /// The interrupt that is pin `pin`, 1 to 4, of device `device` of the first bus, if it goes to the interrupt controller.
     pub fn find(&self, device: u8, pin: u8) -> Option<Interrupt> {
-        let wanted = [u32::from(device) << 11, u32::from(pin)];
+        let wanted = [self.bus << 16 | u32::from(device) << 11, u32::from(pin)];
         let Parent { phandle, cells, address_cells } = self.parent;
         let width = ADDRESS + 1 + 1 + address_cells + cells;
         self.entries.chunks_exact(width).find_map(|entry| {

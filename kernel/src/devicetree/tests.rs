@@ -93,6 +93,86 @@ fn b5_a_host_bridge_of_pci_is_what_the_trees_say() {
 }
 
 #[test]
+fn b3_places_for_cards_that_no_hart_reaches_are_left_out_and_refuse_no_machine() {
+    let far = |tree| {
+        let machine = read(tree, 0x8020_0000, 3);
+        assert_eq!(machine.problem, None);
+        (
+            machine.pci.is_some(),
+            machine.slots.len(),
+            machine.left_out.map(|left_out| left_out.node),
+            machine.end(),
+        )
+    };
+    let memory_end = 0x8000_0000 + (128 << 20);
+    assert_eq!(far(RISCV), (true, 8, None, memory_end));
+    // Configuration space, and then a slot, from half of what Sv39 numbers on: that is the upper half.
+    let bridge = patched(RISCV, &cells([0, 0x3000_0000, 0, 0x1000_0000]), &cells([0x40, 0, 0, 0x1000_0000]));
+    let slot = patched(RISCV, &cells([0, 0x1000_8000, 0, 0x1000]), &cells([0x40, 0, 0, 0x1000]));
+    assert_eq!(far(bridge), (true, 8, None, (1 << 38) + (1 << 20)));
+    assert_eq!(far(slot), (true, 8, None, (1 << 38) + 0x1000));
+    let sv39 = |tree| patched(tree, b"riscv,sv48\0", b"riscv,sv39\0");
+    assert_eq!(far(sv39(bridge)), (false, 8, Some("pci@30000000"), memory_end));
+    assert_eq!(far(sv39(slot)), (true, 7, Some("virtio_mmio@10008000"), memory_end));
+    let beyond =
+        patched(RISCV, &cells([0, 0x3000_0000, 0, 0x1000_0000]), &cells([0x8000, 0, 0, 0x1000_0000]));
+    assert_eq!(far(beyond), (false, 8, Some("pci@30000000"), memory_end));
+}
+
+#[test]
+fn b5_interrupts_behind_pci_are_told_apart_by_the_bus_too() {
+    let buses = |tree: &[u8], first| with_property(tree, "pci@30000000", "bus-range", &cells([first, 0x7f]));
+    let whole = with_property(RISCV, "pci@30000000", "interrupt-map-mask", &cells([0xff_1800, 0, 0, 7]));
+    let find = |tree| read(tree, 0x8020_0000, 3).pci.unwrap().interrupts.find(1, 1).map(|line| line.number);
+    assert_eq!([find(buses(RISCV, 4)), find(buses(whole, 0))], [Some(33); 2]);
+    assert_eq!(find(buses(whole, 4)), None, "the map has those of bus 0");
+    let moved = patched(whole, &cells([1 << 11, 0, 0, 1]), &cells([4 << 16 | 1 << 11, 0, 0, 1]));
+    assert_eq!([find(buses(moved, 4)), find(buses(moved, 0))], [Some(33), None]);
+}
+
+#[test]
+fn b4_cards_that_do_not_see_memory_as_harts_do_are_known_by_their_nodes() {
+    let problems = |tree| {
+        let machine = read(tree, 0x8020_0000, 0);
+        let slots = machine.slots.iter().filter_map(|slot| slot.problem);
+        let all = slots.chain(machine.pci.and_then(|host| host.problem));
+        all.map(|problem| (problem.what.split(' ').nth(3).unwrap(), problem.node)).collect::<Vec<_>>()
+    };
+    // Arm's say that they see the caches; RISC-V's that they do not, if they do not; of ZCU102 there are none but GEMs.
+    for tree in ALL {
+        assert_eq!(problems(tree), []);
+    }
+    let silent = patched(GICV2, b"dma-coherent\0", b"dma-coherenz\0");
+    assert_eq!((problems(silent).len(), problems(silent)[32]), (33, ("that", "pcie@10000000")));
+    assert_eq!(problems(silent)[0], ("that", "virtio_mmio@a000000"));
+    let apart = with_property(RISCV, "virtio_mmio@10003000", "dma-noncoherent", &[]);
+    assert_eq!(problems(apart), [("that", "virtio_mmio@10003000")]);
+    let soc = with_property(SIFIVE_U, "soc", "dma-noncoherent", &[]);
+    assert_eq!(problems(soc), [], "GEMs can do without");
+
+    // Of the bus around slots and bridge: nothing said, one to one, of memory's first half, moved; below 4 GiB and all from there on.
+    let [start, half] = [0x8000_0000, 64 << 20];
+    let tell = |cells: &[u32]| {
+        let bytes: Vec<u8> = cells.iter().flat_map(|cell| cell.to_be_bytes()).collect();
+        problems(with_property(RISCV, "soc", "dma-ranges", &bytes)).len()
+    };
+    assert_eq!(tell(&[]), 0);
+    assert_eq!(tell(&[0, start, 0, start, 0, 2 * half]), 0);
+    assert_eq!(tell(&[0, start, 0, start, 0, half]), 9);
+    assert_eq!(tell(&[0, 0, 0, start, 0, 2 * half]), 9);
+    assert_eq!(tell(&[0, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0xff, 0]), 0);
+    // Of the bridge itself: its addresses have three cells.
+    let bridge = |on_bus| {
+        let ranges = cells([0x4200_0000, 0, on_bus, 0, start, 0, 2 * half]);
+        problems(with_property(RISCV, "pci@30000000", "dma-ranges", &ranges))
+    };
+    assert_eq!((bridge(start), bridge(0)), (vec![], vec![("on", "pci@30000000")]));
+    // A GEM is on a bus too.
+    let gem = with_property(SIFIVE_U, "soc", "dma-ranges", &cells([0, 0, 0, start, 1, 0]));
+    assert_eq!(problems(gem), [("on", "ethernet@10090000")]);
+}
+
+#[test]
 fn b5_messages_of_what_is_behind_pci_are_known_to_be_the_controllers() {
     let sender = |tree| read(tree, 0x8020_0000, 0).pci.unwrap().sender(2);
     let messages = |tree| sender(tree).is_some();
@@ -174,11 +254,11 @@ fn b5_a_gicv3s_service_of_messages_calls_devices_as_the_map_says() {
 #[test]
 fn b3_a_slot_whose_interrupt_goes_to_another_sockets_controller_is_left_out() {
     let machine = read(AIA, 0x8020_0000, 2);
-    assert_eq!((machine.problem, machine.deaf_slot, machine.slots.len()), (None, None, 8));
+    assert_eq!((machine.problem, machine.left_out, machine.slots.len()), (None, None, 8));
     let name = "virtio_mmio@10008000";
     let machine = read(with_property(AIA, name, "interrupt-parent", &cells([0x99])), 0x8020_0000, 2);
     assert_eq!((machine.problem, machine.slots.len()), (None, 7));
-    let deaf = machine.deaf_slot.unwrap();
+    let deaf = machine.left_out.unwrap();
     assert_eq!((deaf.what, deaf.node), ("an interrupt that does not go to the interrupt controller", name));
 }
 

@@ -115,6 +115,16 @@ fn n10_memory_that_cannot_be_mapped_is_reported_on_the_console() {
 }
 
 #[test]
+fn b4_cards_that_do_not_see_the_caches_are_refused_by_the_name_of_their_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = tree(folder.path(), 1, "", b"dma-coherent\0", b"dma-coherenz\0");
+    for (board, node) in [(Board::Virt, "virtio_mmio@"), (Board::VirtE1000e, "pcie@10000000")] {
+        let run = alone("hello", 1, &["-dtb", tree.to_str().unwrap()]).board(board);
+        expect_report(&run.run().unwrap(), 0, 69, &["dma-coherent is wanted", node]);
+    }
+}
+
+#[test]
 fn r5_a_core_without_a_performance_monitor_runs_what_would_count() {
     let run = Run::new("accumulate").arch(Arch::Aarch64).torus("2").harts(1).timeout(DEADLINE);
     let outcome = run.qemu_option("-cpu").qemu_option("cortex-a72,pmu=off").run().unwrap();

@@ -1,7 +1,7 @@
 //! Entries of AArch64 translation tables, 4 KiB granule.
 
 use crate::devicetree::Machine;
-use crate::paging::{Format, MemoryType};
+use crate::paging::{AARCH64_END, Format, MemoryType};
 use core::arch::asm;
 
 const VALID: u64 = 1;
@@ -25,7 +25,7 @@ pub(crate) struct Entry;
 
 impl Format for Entry {
     fn end(_: bool) -> usize {
-        1 << 48
+        AARCH64_END
     }
 
     fn leaf(address: usize, access: MemoryType, level: usize) -> u64 {

@@ -73,7 +73,7 @@ pub(crate) fn read() -> Machine {
         timer_interrupt: None,
         counter_hz: None,
         slots: Vec::new(),
-        deaf_slot: None,
+        left_out: None,
         pci: None,
         firmware: Firmware::Sbi,
         finisher: None,

@@ -1,7 +1,7 @@
 //! Entries of Sv39 and Sv48 page tables.
 
 use crate::devicetree::Machine;
-use crate::paging::{Format, MemoryType, PAGE};
+use crate::paging::{Format, MemoryType, PAGE, SV39_END, SV48_END};
 use core::arch::asm;
 
 const VALID: u64 = 1;
@@ -18,9 +18,9 @@ const NUMBER_MASK: u64 = (1 << 44) - 1;
 const SV39: u64 = 8 << 60;
 const SV48: u64 = 9 << 60;
 
-/// Whether memory lies beyond what Sv39 reaches, and harts have Sv48.
+/// Whether memory, or a place for cards, lies beyond what Sv39 reaches, and harts have Sv48.
 pub(crate) fn is_wide(machine: &Machine) -> bool {
-    machine.sv48 && machine.banks.iter().any(|bank| bank.region.end() > Entry::end(false))
+    machine.sv48 && machine.end() > SV39_END
 }
 
 pub(crate) struct Entry;
@@ -28,7 +28,7 @@ pub(crate) struct Entry;
 impl Format for Entry {
     // The upper half stands for the other end of the 64 bits.
     fn end(wide: bool) -> usize {
-        if wide { 1 << 47 } else { 1 << 38 }
+        if wide { SV48_END } else { SV39_END }
     }
 
     fn leaf(address: usize, access: MemoryType, _: usize) -> u64 {

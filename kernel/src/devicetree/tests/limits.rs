@@ -47,7 +47,7 @@ fn b3_all_areas_of_a_node_are_reserved_and_one_beyond_the_limit_is_refused() {
         assert_eq!(machine.reserved.last(), Some(&last));
     }
     let problem = reserved(MAX_RESERVED as u32 + 1).problem.unwrap();
-    assert_eq!((problem.what, problem.node), ("more reserved areas of memory than 16", "firmware@80000000"));
+    assert_eq!((problem.what, problem.node), ("more reserved areas of memory than 64", "firmware@80000000"));
 }
 
 #[test]
