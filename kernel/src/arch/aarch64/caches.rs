@@ -7,16 +7,37 @@ use core::ops::Range;
 /// Whether pages can be mapped without caches.
 pub(crate) const UNCACHED: bool = true;
 
-/// Bytes of the smallest line of all data caches.
-pub(crate) fn cache_line() -> usize {
+/// What the core says of its caches.
+fn told() -> u64 {
     let told: u64;
     // SAFETY: reads a register.
     unsafe { asm!("mrs {}, ctr_el0", out(reg) told, options(nomem, nostack, preserves_flags)) }
+    told
+}
+
+/// Bytes of the smallest line of all data caches, of what a core `told`: the step from one line to the next.
+const fn smallest_line(told: u64) -> usize {
     4 << (told >> 16 & 15)
 }
 
+/// Most bytes that any cache writes back at once. One that does not say so writes up to 2 KiB (Arm ARM D17, CTR_EL0.CWG).
+const fn granule(told: u64) -> usize {
+    let words = told >> 24 & 15;
+    if words == 0 { 2048 } else { 4 << words }
+}
+
+// Cortex-A72; a core with a system cache of longer lines; one that does not say.
+const _: () = assert!(smallest_line(0x8444_c004) == 64 && granule(0x8444_c004) == 64);
+const _: () = assert!(smallest_line(0x8644_c004) == 64 && granule(0x8644_c004) == 256);
+const _: () = assert!(smallest_line(0x8043_c004) == 32 && granule(0x8043_c004) == 2048);
+
+/// Bytes that memory for devices is aligned to, which so shares no line of any cache with what harts write.
+pub(crate) fn cache_line() -> usize {
+    granule(told())
+}
+
 fn lines(bytes: Range<*const u8>) -> impl Iterator<Item = usize> {
-    let line = cache_line();
+    let line = smallest_line(told());
     (bytes.start.addr() & !(line - 1)..bytes.end.addr()).step_by(line)
 }
 
@@ -52,8 +73,9 @@ pub(crate) fn flush<T>(words: &[T]) {
 pub(crate) fn invalidate(bytes: &mut [u8]) {
     let whole = bytes.as_ptr_range();
     super::io_barrier();
+    let step = smallest_line(told());
     for line in lines(whole.clone()) {
-        if line < whole.start.addr() || line + cache_line() > whole.end.addr() {
+        if line < whole.start.addr() || line + step > whole.end.addr() {
             // SAFETY: the line is mapped, as part of it is borrowed.
             unsafe { clean_and_forget(line) }
         } else {
