@@ -4,7 +4,7 @@ use super::phy::{self, Phy};
 use super::registers::{Config, Control, Interrupts, Received, Register, Transmitted};
 use super::rings::{DESCRIPTORS, MOST_PIECES, Receive, SHARED, Shared, Transmit, Words};
 use super::{GemError, GemFaults, GemSetup};
-use crate::nic::{Acknowledge, ETHERNET_HEADER, Hal, LINE, Lent, LinkMode, Nic, RX_BUFFERS};
+use crate::nic::{Acknowledge, ETHERNET_HEADER, Hal, LINE, Lent, LinkMode, Nic, RX_BUFFERS, is_station};
 use crate::registers::{Bus, Mmio};
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -70,6 +70,9 @@ impl<H: Hal, B: Bus<Register>> Gem<H, B> {
         if module >> 16 & 0xfff < LEAST_MODULE {
             return Err(GemError::NotGem { module });
         }
+        // Boot loaders leave the card with its address where the tree does not say it.
+        let [low, high] = Register::address(0).map(|register| bus.read(register).to_le_bytes());
+        let left = [low[0], low[1], low[2], low[3], high[0], high[1]];
         bus.write(Register::CONTROL, Control::CLEAR_STATISTICS.bits());
         bus.write(Register::INTERRUPT_DISABLE, u32::MAX);
         bus.write(Register::TRANSMIT_STATUS, u32::MAX);
@@ -112,7 +115,7 @@ impl<H: Hal, B: Bus<Register>> Gem<H, B> {
             most: 0,
             room: 0,
             mtu: setup.mtu.map_or(mtu, |told| told.min(mtu)),
-            station: setup.station,
+            station: setup.station.or(Some(left).filter(|&left| is_station(left))),
             running: false,
             rounds: 0,
             faults: GemFaults::default(),

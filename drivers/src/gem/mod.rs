@@ -41,7 +41,7 @@ use core::fmt;
 pub struct GemSetup {
     /// Most bytes of a frame behind its header, if it says so.
     pub mtu: Option<u16>,
-    /// The card's own address, if it says so.
+    /// The card's own address, if it says so; else that is what a boot loader left in the card, if anything.
     pub station: Option<[u8; 6]>,
     /// Whether the card sees memory through the harts' caches.
     pub coherent: bool,

@@ -131,6 +131,22 @@ fn r2_a_link_that_goes_down_is_seen_and_one_that_comes_up_again_is_what_was_agre
 }
 
 #[test]
+fn b5_a_cards_address_is_the_trees_else_what_its_boot_loader_left_in_it() {
+    let left = |low, high, station| {
+        let bus = FakeGem::new();
+        (bus.device().registers[0x88 / 4], bus.device().registers[0x8c / 4]) = (low, high);
+        started(bus, GemSetup { station, ..SETUP }).station()
+    };
+    let told = Some([2, 0, 0, 0, 0, 9]);
+    assert_eq!(left(0x0035_0a00, 0x2201, None), Some([0, 0x0a, 0x35, 0, 1, 0x22]));
+    assert_eq!(left(0x0035_0a00, 0x2201, told), told);
+    // What is above its six bytes is no part of it. None, all, and a group's.
+    for (low, high) in [(0, 0xffff_0000), (u32::MAX, 0xffff), (0x0035_0a01, 0x2201)] {
+        assert_eq!(left(low, high, None), None);
+    }
+}
+
+#[test]
 fn b5_a_transceiver_that_sleeps_is_woken_and_negotiates() {
     let bus = FakeGem::new();
     bus.device().phy[0] = 0x0d40;
