@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -403,6 +403,10 @@ impl Image {
         let Self { job, board, output, .. } = self;
         let arch = self.arch.unwrap_or(board.archs()[0]);
         board.check(arch)?;
+        ensure!(
+            board.is_emulated(),
+            "board {board} has no image: its nodes are processes, which `cargo xtask host {job}` starts"
+        );
         let request = firmware::Request { arch, job: job.clone(), together: false };
         let (elf, bytes) = firmware::export(&request, output, voice)?;
         let name = output.file_name().unwrap_or_default().display();
@@ -425,6 +429,17 @@ impl Image {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn b8_a_board_whose_nodes_are_processes_has_no_image() {
+        let words = ["cargo xtask", "image", "hello", "--board", "linux", "--output", "none"];
+        let Verb::Image(image) = Cli::try_parse_from(words).expect("words").verb else { panic!("no image") };
+        let refused = image.write(&Voice::quiet()).expect_err("it has none").to_string();
+        assert!(
+            refused.contains("board linux has no image") && refused.contains("cargo xtask host hello"),
+            "{refused}"
+        );
+    }
 
     #[test]
     fn x1_l4_accumulate_runs_where_the_origin_can_add_unless_told_otherwise() {

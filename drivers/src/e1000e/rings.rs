@@ -20,7 +20,7 @@ pub const DESCRIPTORS: usize = 512;
 pub const RING_BYTES: usize = DESCRIPTORS * WORDS * size_of::<u32>();
 /// Most pieces of a frame.
 pub const MOST_PIECES: usize = 3;
-/// RingWords of a descriptor.
+/// Words of a descriptor.
 const WORDS: usize = 4;
 
 /// In the last word: the card is done with it.

@@ -1,4 +1,6 @@
 //! The Cadence Gigabit Ethernet MAC, "GEM" or "macb", as it is in Zynq UltraScale+, Versal and the FU540 (SPEC B-5, D-1, D-9).
+//! By hand: `cadence-macb` sends a frame that is in one piece, and copies one that came in; others are parts of systems for the 32-bit
+//! Zynq.
 //!
 //! | module | what |
 //! |---|---|

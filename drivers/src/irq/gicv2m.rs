@@ -1,5 +1,5 @@
 //! The frame of registers by which devices behind PCI raise shared interrupts of a GICv2 (Arm's Server Base System Architecture 2.3,
-//! appendix E, "GICv2m"): each message is the number of one.
+//! appendix E, "GICv2m"): each message is the number of one. By hand: `arm-gic` does not know it.
 
 use super::registers::Registers;
 use super::{IrqError, Message, Sender};

@@ -1,4 +1,5 @@
-//! The RISC-V platform-level interrupt controller.
+//! The RISC-V platform-level interrupt controller. By hand: `riscv-peripheral` wants to know address and contexts when it is
+//! compiled.
 
 use super::registers::Registers;
 use super::{Accept, Controller, Delivery, IrqError};

@@ -31,7 +31,7 @@ pub(crate) fn mapped_end(machine: &Machine) -> usize {
 static DEVICES: AtomicBool = AtomicBool::new(false);
 
 /// Maps image, stacks, tree, `free` memory and the devices that the tree names, and turns the translation on.
-/// Address 0 and the pages below the stacks stay unmapped. If that fails, what it takes to say so is mapped.
+/// The pages below the stacks stay unmapped, and that of address 0 unless harts spin in it. If that fails, what it takes to say so is mapped.
 pub(crate) fn translate(machine: &Machine, free: &[Bank]) -> Result<(), MapError> {
     if TAKEN.swap(true, Ordering::AcqRel) {
         return Err(MapError::Twice);

@@ -281,7 +281,6 @@ fn unrun(documents: &[Document], readme: &Document, elsewhere: &[(&str, &str)]) 
     wrong.chain(unused.map(|(it, _)| format!("no document has `{it}`"))).collect()
 }
 
-/// The guide goes by the suite: each step is in its table, in order, with the jobs that it runs first.
 /// Most files that a reader has to open who follows a message.
 const WAY: usize = 30;
 

@@ -10,7 +10,7 @@ use syn::{Ident, Item, ItemType, Type, Visibility};
 use crate::source::Source;
 
 /// Modules of which a kernel has one.
-const ALTERNATIVES: [&str; 2] = ["aarch64", "riscv64"];
+const ALTERNATIVES: [&str; 3] = ["aarch64", "riscv64", "linux"];
 
 /// The names of more than one type that the whole crate, or others, can see, each with the modules that define one.
 pub fn twice(source: &Source) -> BTreeMap<String, Vec<String>> {
