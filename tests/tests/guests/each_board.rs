@@ -9,15 +9,26 @@ use tests::{LOSSY_WIRE, expect_clean, expect_success_on_a_bad_wire, long, proces
 use xtask::run::Ending;
 use xtask::{Arch, Board, Run};
 
-/// The boards, and the most harts of a node.
-const BOARDS: [(Board, Arch, u8); 5] = [
-    (Board::Versal, Arch::Aarch64, 2),
+/// The boards, and the most harts of a node: each card, controller and serial line once.
+const FEW: [(Board, Arch, u8); 5] = [
     (Board::SifiveU, Arch::Riscv64, 4),
     (Board::Zcu102, Arch::Aarch64, 4),
     (Board::VirtE1000e, Arch::Aarch64, 4),
+    (Board::VirtPci, Arch::Riscv64, 4),
+    (Board::VirtAia, Arch::Riscv64, 4),
+];
+/// The same together otherwise, at full size.
+const OTHERS: [(Board, Arch, u8); 3] = [
+    (Board::Versal, Arch::Aarch64, 2),
     (Board::VirtE1000e, Arch::Riscv64, 4),
+    (Board::VirtPci, Arch::Aarch64, 4),
 ];
 const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Those that are tried now.
+fn boards() -> impl Iterator<Item = (Board, Arch, u8)> {
+    FEW.into_iter().chain(OTHERS.into_iter().filter(|_| long()))
+}
 
 /// Two nodes that wait for an hour.
 fn waiting(board: Board, arch: Arch) -> Run {
@@ -26,10 +37,10 @@ fn waiting(board: Board, arch: Arch) -> Run {
 
 #[test]
 fn n8_nodes_of_each_board_that_all_wait_take_no_processor_time() {
-    for ((board, arch, harts), seconds) in BOARDS.into_iter().zip(["13", "14", "15", "16", "17"]) {
+    for ((board, arch, harts), seconds) in boards().zip(25..) {
         let run = Run::new("idle").board(board).arch(arch).torus("2").harts(harts).timeout(DEADLINE);
         // No other test has these arguments.
-        let (outcome, least) = processor_time(run, &["--seconds", seconds], 0..2);
+        let (outcome, least) = processor_time(run, &["--seconds", &format!("{seconds}")], 0..2);
         expect_clean(&outcome);
         // One core that never sleeps, such as a monitor's, takes up to 200 of them.
         assert!(
@@ -68,7 +79,7 @@ fn b5_packets_are_of_the_address_that_tree_or_card_have_and_go_to_the_peers() {
 
 #[test]
 fn b6_r2_the_death_of_a_node_of_each_board_is_named_by_all() {
-    for (board, arch, _) in BOARDS {
+    for (board, arch, _) in boards() {
         let run = waiting(board, arch).torus("2x2");
         expect_death(&run.kill("node=3@300ms").run().unwrap(), 3);
         let alive = Run::new("alive").board(board).arch(arch).torus("2x2").args([
@@ -86,14 +97,14 @@ fn b6_r2_the_death_of_a_node_of_each_board_is_named_by_all() {
 
 #[test]
 fn b5_r2_a_link_of_each_board_that_goes_down_is_named_and_what_waited_goes_on_or_its_node_is_dead() {
-    for (board, arch, _) in BOARDS {
+    for (board, arch, _) in boards() {
         expect_link_noticed(|job| Run::new(job).board(board).arch(arch).torus("2"));
     }
 }
 
 #[test]
 fn b6_x2_a_hung_run_of_each_board_is_stopped_at_the_deadline_and_by_ctrl_c_with_its_state() {
-    for (board, arch, _) in BOARDS {
+    for (board, arch, _) in boards() {
         let outcome = waiting(board, arch).timeout(Duration::from_secs(12)).run().unwrap();
         assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Deadline, 124), "{}", outcome.explain());
         let interrupt = Arc::new(AtomicBool::new(false));
@@ -131,7 +142,7 @@ fn b6_x2_a_hung_run_of_each_board_is_stopped_at_the_deadline_and_by_ctrl_c_with_
 
 #[test]
 fn b6_r2_a_kernel_of_each_board_answers_while_it_computes_and_is_suspected_when_it_does_not() {
-    for (board, arch, harts) in BOARDS {
+    for (board, arch, harts) in boards() {
         // Harts that neither sleep nor call anything are asked by the line's interrupt, the only one that they take.
         let run = Run::new("alive").board(board).arch(arch).torus("2").harts(harts).timeout(DEADLINE);
         let run = run.args(["--seconds", "4", "--all"]).silence(Duration::from_secs(2));
@@ -153,7 +164,7 @@ fn b6_r2_a_kernel_of_each_board_answers_while_it_computes_and_is_suspected_when_
 
 #[test]
 fn b6_r2_a_node_of_each_board_that_a_debugger_holds_does_not_end_the_run() {
-    for (board, arch, _) in BOARDS {
+    for (board, arch, _) in boards() {
         let run =
             Run::new("alive").board(board).arch(arch).torus("2").args(["--seconds", "3"]).timeout(DEADLINE);
         let length = Duration::from_secs(if long() { 45 } else { 4 });
@@ -163,9 +174,9 @@ fn b6_r2_a_node_of_each_board_that_a_debugger_holds_does_not_end_the_run() {
 
 #[test]
 fn b6_each_board_computes_on_several_nodes_on_a_bad_wire_too() {
-    // The first two run that on a bad wire with the whole suite of boards.
-    let boards = &BOARDS[if long() { 0 } else { 2 }..];
-    for &(board, arch, _) in boards {
+    // Others run that on a bad wire with the whole suite of boards, or have the cards of the board that most tests have.
+    let is_new = |board| matches!(board, Board::Zcu102 | Board::VirtE1000e | Board::VirtPci);
+    for (board, arch, _) in boards().filter(|&(board, ..)| long() || is_new(board)) {
         let jobs = ["npb-is", "npb-cg", "halo3d", "mpi-suite"];
         for job in &jobs[..if long() { jobs.len() } else { 1 }] {
             let run = Run::new(*job).board(board).arch(arch).torus("2x2").timeout(3 * DEADLINE);
