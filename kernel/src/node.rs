@@ -332,6 +332,7 @@ fn start_unit(
         contexts: personality.contexts,
         harts: machine.harts.len(),
         agent: division.agent,
+        fabric: personality.fabric,
     };
     match Unit::start(setup) {
         Ok(unit) => unit,

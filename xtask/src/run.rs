@@ -91,7 +91,8 @@ impl Run {
         config.faults = plan.faults;
         let links_down = plan.links_down.clone();
         config.links_down = plan.links_down;
-        config.tree = self.tree && self.board.has_tree();
+        config.tree = self.tree && !self.plain && self.board.has_tree();
+        config.plain = self.plain;
         let fabric = Fabric::start(config).context("cannot start the fabric")?;
 
         if !self.board.is_emulated() && shape.nodes() > 1 {
@@ -249,7 +250,7 @@ impl Run {
 
     /// Whether nodes are on the tree.
     fn has_tree(&self) -> bool {
-        self.tree && self.adapter && self.board.has_tree()
+        self.tree && !self.plain && self.adapter && self.board.has_tree()
     }
 
     /// The cores that the harts of all nodes are bound to, if they are, and where those of a node are then.
@@ -327,6 +328,7 @@ impl Run {
             topology: topology.filter(|_| !self.board.tree_tells_topology(self.arch)),
             life: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ()) as u32,
             peers: self.peers,
+            fabric: !self.plain,
             lossless: self.lossless,
             baud: self.baud,
             log: self.log,

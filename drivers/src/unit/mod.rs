@@ -26,6 +26,7 @@ mod dead;
 mod descriptor;
 mod engine;
 mod fifo;
+mod muster;
 mod network;
 mod outstanding;
 mod parked;
@@ -50,7 +51,7 @@ pub use regions::REGIONS;
 pub use setup::{OpenError, Setup, Sharing, StartError};
 pub use statistics::{Dropped, Statistics};
 
-use crate::adapter::{MOST_MTU, RX_BUFFERS, Watch};
+use crate::adapter::{FABRIC, MOST_MTU, RX_BUFFERS, Watch};
 use crate::bits::LIMIT as MOST_PORTS;
 use crate::calls::Calls;
 use crate::platform::{MOST_HARTS, Platform};
@@ -62,6 +63,7 @@ use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use dead::Dead;
 use fifo::Station;
+use muster::{GATHERER, Muster};
 use network::{Held, Ran};
 use outstanding::Outstanding;
 use pami::device::{Gone, REQUESTS};
@@ -116,6 +118,8 @@ pub struct MessageUnit<P: Platform, N: Network> {
     /// When a sleeping hart will wake by itself and run the engine.
     watched: AtomicU64,
     dead: Dead,
+    /// Where no fabric gathers the nodes.
+    muster: Option<Muster>,
     agent_bell: Bell,
     joined: AtomicBool,
     join_bell: Bell,
@@ -130,7 +134,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// # Errors
     /// What in `setup` cannot be.
     pub fn start(setup: Setup<N>) -> Result<&'static Self, StartError> {
-        let Setup { adapter, node, map, contexts, harts, agent } = setup;
+        let Setup { adapter, node, map, contexts, harts, agent, fabric } = setup;
         let tasks = map.tasks_per_node();
         if map.task(TaskLocation { node, local: 0 }).is_none() {
             return Err(StartError::NoSuchNode(node));
@@ -183,6 +187,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
             arm_asked: AtomicBool::new(false),
             watched: AtomicU64::new(u64::MAX),
             dead: Dead::new(nodes),
+            muster: (!fabric).then(|| Muster::new(nodes)),
             agent_bell: Bell::new(),
             joined: AtomicBool::new(false),
             join_bell: Bell::new(),
@@ -226,34 +231,56 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         }
     }
 
-    /// Tells the fabric that this node is up and waits until all `nodes` are. A node by itself, or without an adapter, waits
+    /// Tells the fabric, or node 0, that this node is up and waits until all `nodes` are. A node by itself, or without an adapter, waits
     /// for nobody: nothing need be at the card's other end.
     pub fn join(&self, nodes: u32) {
         if self.engine.is_none() || nodes == 1 {
             return self.note_go();
         }
-        let me = Endpoint::from_parts(ClientId(0), self.node, ContextOffset(0));
-        let hello = Envelope {
-            kind: Kind::Hello,
-            dispatch: 0,
-            origin: me,
-            target: me,
-            message: 0,
-            offset: 0,
-            total: nodes,
-        };
-        let mut calls = Calls::new();
+        let gathers = self.gatherer() == self.node;
+        // What is sent between nodes goes again by itself; the fabric's answer may get lost.
+        let (mut calls, mut told) = (Calls::new(), gathers);
         while !self.joined.load(Ordering::Acquire) {
-            if calls.is_due(P::now_ns()) {
-                self.with_engine(|engine| engine.send_to_fabric(&hello));
+            if !told && calls.is_due(P::now_ns()) {
+                told = self.say(Kind::Hello, self.gatherer(), nodes) && self.muster.is_some();
             }
             self.join_bell.arm(P::hart());
             self.progress();
             if !self.joined.load(Ordering::Acquire) {
-                self.sleep(Some(calls.next()));
+                self.sleep((!told).then(|| calls.next()));
             }
             self.join_bell.disarm();
         }
+        if gathers {
+            self.let_all_go(nodes);
+        }
+    }
+
+    /// Tells all others that all `nodes` nodes are up. Each has heard it on return: this node may not run its engine for long.
+    fn let_all_go(&self, nodes: u32) {
+        for node in (0..nodes).filter(|&node| node != self.node) {
+            while !self.say(Kind::Go, node, nodes) {
+                self.progress();
+                self.sleep(Some(P::now_ns() + DRAIN_NS));
+            }
+        }
+        while self.with_engine(|engine| engine.may_rest(u64::MAX)) == Some(false) {
+            self.progress();
+            self.sleep(Some(P::now_ns() + DRAIN_NS));
+        }
+    }
+
+    /// Says a word of how nodes come together to node `to`, or to the fabric. False without room.
+    fn say(&self, kind: Kind, to: u32, nodes: u32) -> bool {
+        let me = Endpoint::from_parts(ClientId(0), self.node, ContextOffset(0));
+        let word =
+            Envelope { kind, dispatch: 0, origin: me, target: me, message: 0, offset: 0, total: nodes };
+        self.with_engine(|engine| engine.say(to, &word)).unwrap_or(false)
+    }
+
+    /// Whose word counts of how nodes come together.
+    fn gatherer(&self) -> u32 {
+        if self.muster.is_some() { GATHERER } else { FABRIC }
     }
 
     /// Runs the engine on the agent core.

@@ -112,8 +112,8 @@ pub trait Held {
     fn take_to_wake(&mut self) -> PortSet;
     /// As `Engine::renew`.
     fn renew(&mut self, port: u16, generation: u16, reception: &mut Reception);
-    /// As `Engine::send_to_fabric`.
-    fn send_to_fabric(&mut self, envelope: &Envelope);
+    /// As `Engine::say`.
+    fn say(&mut self, to: u32, envelope: &Envelope) -> bool;
     /// As `Engine::may_rest`.
     fn may_rest(&mut self, now: u64) -> bool;
     /// As `Engine::send_raw`.
@@ -133,8 +133,8 @@ impl<A: Held, B: Held> Held for Either<A, B> {
         each!(self, engine => engine.renew(port, generation, reception));
     }
 
-    fn send_to_fabric(&mut self, envelope: &Envelope) {
-        each!(self, engine => engine.send_to_fabric(envelope));
+    fn say(&mut self, to: u32, envelope: &Envelope) -> bool {
+        each!(self, engine => engine.say(to, envelope))
     }
 
     fn may_rest(&mut self, now: u64) -> bool {

@@ -19,6 +19,8 @@ pub struct Setup<A> {
     pub harts: usize,
     /// The hart that does nothing but run the engine, if one does.
     pub agent: Option<usize>,
+    /// Whether a fabric gathers the nodes; else node 0 does.
+    pub fabric: bool,
 }
 
 /// Why a message unit did not start.

@@ -14,6 +14,7 @@
 //! | `topology` | the node's harts, as a [`HartTopology`] | the device tree's |
 //! | `life` | a number of this run's own, by which frames of others are told apart (SPEC R-3) | 0 |
 //! | `peers` | most nodes at once that this one keeps connections to, 2 or more | as many as its memory is laid out for |
+//! | `fabric` | 1: on the network is a fabric, as the host tool's, that gathers the nodes and tells who is gone, and that may have a tree; 0: a plain Ethernet, whose node 0 gathers them | 0 |
 //! | `lossless` | 1: the torus loses nothing and holds senders back; a frame that is missing ends the node | 0 |
 //! | `baud` | bits a second that the serial line is not faster than, 300 or more, as an emulator's that takes all at once (SPEC N-12) | its own rate |
 //! | `log` | [`Level`] of the least grave log lines that are sent | `warn` |
@@ -95,6 +96,8 @@ pub struct Personality<'a> {
     pub life: u32,
     /// Most nodes at once that the node keeps connections to, if that is to be less than it could.
     pub peers: Option<u32>,
+    /// Whether there is a fabric, or a plain Ethernet.
+    pub fabric: bool,
     /// Whether the torus loses nothing.
     pub lossless: bool,
     /// Bits a second that its serial line is not faster than, if that is to be paced.
@@ -122,6 +125,7 @@ impl<'a> Personality<'a> {
             topology: None,
             life: 0,
             peers: None,
+            fabric: false,
             lossless: false,
             baud: None,
             log: Level::default(),
@@ -138,7 +142,8 @@ impl<'a> Personality<'a> {
         let (words, arguments) = split_arguments(text);
         let (mut node, mut shape, mut mode, mut map) = (None, None, None, None);
         let (mut agent, mut contexts, mut tree, mut topology, mut job) = (None, None, None, None, None);
-        let (mut life, mut peers, mut lossless, mut baud, mut log) = (None, None, None, None, None);
+        let (mut life, mut peers, mut fabric, mut lossless, mut baud, mut log) =
+            (None, None, None, None, None, None);
         for word in words.split_ascii_whitespace() {
             let bad = |reason| BadPersonality { word, reason };
             let (key, value) = word.split_once('=').ok_or(bad(Reason::Unknown))?;
@@ -155,6 +160,7 @@ impl<'a> Personality<'a> {
                 }
                 "life" => life.replace(number(value).ok_or(bad(Reason::Life))?).is_none(),
                 "peers" => peers.replace(peer_count(value).ok_or(bad(Reason::Peers))?).is_none(),
+                "fabric" => fabric.replace(flag(value).ok_or(bad(Reason::Fabric))?).is_none(),
                 "lossless" => lossless.replace(flag(value).ok_or(bad(Reason::Lossless))?).is_none(),
                 "baud" => baud.replace(baud_rate(value).ok_or(bad(Reason::Baud))?).is_none(),
                 "log" => log.replace(value.parse().map_err(bad)?).is_none(),
@@ -171,6 +177,17 @@ impl<'a> Personality<'a> {
             return Err(BadPersonality { word: node_word, reason: Reason::OutsideTorus(shape) });
         }
         let defaults = Self::new(node, shape);
+        if fabric != Some(true) {
+            let lacks = |word, told| {
+                if told == Some(true) {
+                    Err(BadPersonality { word, reason: Reason::NoFabric })
+                } else {
+                    Ok(())
+                }
+            };
+            lacks("tree=1", tree)?;
+            lacks("lossless=1", lossless)?;
+        }
         Ok(Self {
             mode: mode.unwrap_or(defaults.mode),
             map: map.unwrap_or(defaults.map),
@@ -180,6 +197,7 @@ impl<'a> Personality<'a> {
             topology,
             life: life.unwrap_or(defaults.life),
             peers,
+            fabric: fabric.unwrap_or(defaults.fabric),
             lossless: lossless.unwrap_or(defaults.lossless),
             baud,
             log: log.unwrap_or(defaults.log),
@@ -249,6 +267,7 @@ impl fmt::Display for Personality<'_> {
             topology,
             life,
             peers,
+            fabric,
             lossless,
             baud,
             log,
@@ -268,6 +287,9 @@ impl fmt::Display for Personality<'_> {
         }
         if let Some(peers) = peers {
             write!(f, " peers={peers}")?;
+        }
+        if *fabric {
+            write!(f, " fabric=1")?;
         }
         if *lossless {
             write!(f, " lossless=1")?;

@@ -40,6 +40,10 @@ pub enum Reason {
     Life,
     /// No number of peers.
     Peers,
+    /// Neither 0 nor 1.
+    Fabric,
+    /// What a plain Ethernet has not.
+    NoFabric,
     /// Neither lossless nor not.
     Lossless,
     /// No rate of a serial line.
@@ -67,7 +71,7 @@ impl fmt::Display for BadPersonality<'_> {
         }
         match reason {
             Reason::Unknown => f.write_str(
-                "the words are node=, torus=, mode=, map=, agent=, contexts=, tree=, topology=, life=, peers=, lossless=, baud=, log=, job=, then -- and the job's arguments",
+                "the words are node=, torus=, mode=, map=, agent=, contexts=, tree=, topology=, life=, peers=, fabric=, lossless=, baud=, log=, job=, then -- and the job's arguments",
             ),
             Reason::Twice => f.write_str("each word comes once"),
             Reason::Missing if *word == "torus" => f.write_str("say the machine's shape, as in torus=2x2x2"),
@@ -89,6 +93,8 @@ impl fmt::Display for BadPersonality<'_> {
                 write!(f, "a serial line is paced to {MIN_BAUD} bits a second or more, as in baud=115200")
             }
             Reason::Level => f.write_str("log is off, error, warn, info, debug or trace"),
+            Reason::Fabric => f.write_str("fabric is 0 for a plain Ethernet, or 1 for a network with the host tool's fabric"),
+            Reason::NoFabric => f.write_str("a plain Ethernet has no tree and may lose frames: leave it out, or say fabric=1 where there is one"),
             Reason::Lossless => f.write_str("lossless is 0, or 1 for a torus that loses nothing"),
             Reason::Tree => f.write_str("tree is 0, or 1 for nodes on the collective network as well"),
             Reason::Topology(error) => error.fmt(f),

@@ -8,14 +8,14 @@ fn refusal(text: &str) -> std::string::String {
 #[test]
 fn n4_all_words_are_read() {
     let personality = Personality::parse(
-        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 topology=2x2x1x2 life=4294967295 peers=3 lossless=1 baud=115200 log=debug job=npb-is -- --class W -- x",
+        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 topology=2x2x1x2 life=4294967295 peers=3 fabric=1 lossless=1 baud=115200 log=debug job=npb-is -- --class W -- x",
     )
     .unwrap();
     assert_eq!(personality.node, 3);
     assert_eq!(personality.shape, "2x2x2".parse().unwrap());
     assert_eq!(personality.mode, Mode::VirtualNode);
     assert_eq!(personality.map, MapOrder::TasksFirst);
-    assert!(personality.agent && personality.tree && personality.lossless);
+    assert!(personality.agent && personality.tree && personality.fabric && personality.lossless);
     assert_eq!(personality.contexts, 2);
     let topology = HartTopology { sockets: 2, clusters: 2, cores: 1, threads: 2 };
     assert_eq!(personality.topology, Some(topology));
@@ -28,7 +28,7 @@ fn n4_all_words_are_read() {
 #[test]
 fn n4_what_is_displayed_reads_back() {
     for text in [
-        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=8 tree=1 life=7 peers=2 lossless=1 baud=300 job=npb-is -- --class W",
+        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=8 tree=1 life=7 peers=2 fabric=1 lossless=1 baud=300 job=npb-is -- --class W",
         "node=0 torus=1 mode=smp map=xyzt agent=0 contexts=4 topology=1x1x4x2",
         "node=5 torus=3x2m mode=smp map=xyzt agent=0 contexts=1 log=off job=a -- b",
     ] {
@@ -61,6 +61,9 @@ fn n4_a_bad_word_is_named_with_what_would_be_right() {
         ("node=0 torus=2 life=now", "`life=now`", "life=1"),
         ("node=0 torus=2 life=4294967296", "`life=4294967296`", "life=1"),
         ("node=0 torus=2 peers=1", "`peers=1`", "2 peers"),
+        ("node=0 torus=2 fabric=no", "`fabric=no`", "plain Ethernet"),
+        ("node=0 torus=2 tree=1", "`tree=1`", "fabric=1"),
+        ("node=0 torus=2 lossless=1 fabric=0", "`lossless=1`", "fabric=1"),
         ("node=0 torus=2 lossless=maybe", "`lossless=maybe`", "0, or 1"),
         ("node=0 torus=2 log=loud", "`log=loud`", "warn, info"),
         ("node=0 torus=2 tree=yes", "`tree=yes`", "0, or 1"),

@@ -30,7 +30,7 @@ on_both_architectures! {
     }
 
     fn d8_a_frame_that_a_lossless_torus_loses_ends_the_job_by_name(arch) {
-        let told = |node| format!("node={node} torus=2 lossless=1 job=npb-is");
+        let told = |node| format!("node={node} torus=2 fabric=1 lossless=1 job=npb-is");
         let run = Run::new("npb-is").arch(arch).torus("2").tree(false).faults("drop=10%,seed=1");
         let run = run.bootargs_override(0, told(0)).bootargs_override(1, told(1)).timeout(DEADLINE);
         let outcome = run.run().unwrap();

@@ -19,6 +19,7 @@ mod liveness;
 mod messages;
 mod modules;
 mod npb;
+mod plain;
 mod readme;
 mod serial_line;
 mod spin_table;

@@ -104,7 +104,7 @@ on_both_architectures! {
 
     fn n4_a_node_told_of_a_tree_without_a_card_for_it_is_refused_by_what_it_lacks(arch) {
         let lone = Run::new("hello").arch(arch).torus("1").harts(1).tree(false).timeout(DEADLINE);
-        let outcome = lone.bootargs_override(0, "node=0 torus=1 tree=1 job=hello").run().unwrap();
+        let outcome = lone.bootargs_override(0, "node=0 torus=1 fabric=1 tree=1 job=hello").run().unwrap();
         expect_report(&outcome, 0, 69, &["second network card"]);
     }
 }

@@ -107,6 +107,9 @@ struct Nodes {
     /// So it is without faults. A context that takes nothing holds up what is for others of its node.
     #[arg(long)]
     lossless: bool,
+    /// Nodes are on a plain Ethernet switch, as on most real boards: no torus, no tree, nobody who tells that a node is gone
+    #[arg(long)]
+    plain: bool,
     /// Serial lines are no faster than this, as real ones; log lines that find no room are dropped and counted
     #[arg(long, value_name = "BITS_PER_SECOND", value_parser = clap::value_parser!(u32).range(i64::from(kernel::personality::MIN_BAUD)..))]
     baud: Option<u32>,
@@ -174,6 +177,9 @@ impl Nodes {
             .log(self.log)
             .args(self.arguments)
             .refuse_early();
+        if self.plain {
+            run = run.plain();
+        }
         let torus = self.torus.or_else(|| Some(alone.map_or(usage?.torus, |_| "1").to_owned()));
         run = torus.into_iter().fold(run, Run::torus);
         run = run.icount(board.is_emulated() && usage.is_some_and(|usage| usage.counts));

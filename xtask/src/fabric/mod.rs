@@ -16,6 +16,7 @@
 //! | `fault_injector`, `dice` | what befalls packets, by the seed |
 //! | `awake` | rounds over the nodes for which something has changed |
 //! | `switch` | what arrives, moves and leaves in one round |
+//! | `plain` | a plain Ethernet switch in the place of torus and tree |
 //! | `event_loop` | readiness, commands |
 //! | `listeners` | a Unix socket per node |
 //! | `pcap` | the capture file |
@@ -43,6 +44,7 @@ mod frame;
 mod listeners;
 mod muster;
 mod pcap;
+mod plain;
 mod quantity;
 pub mod statistics;
 mod stream;
@@ -97,6 +99,8 @@ pub struct Config {
     pub links_down: Vec<LinkDown>,
     /// Whether there is a tree as well; its listeners are `tree-N.sock`.
     pub tree: bool,
+    /// Whether there is a plain Ethernet switch instead of the torus. Nodes gather themselves then.
+    pub plain: bool,
 }
 
 impl Config {
@@ -110,6 +114,7 @@ impl Config {
             faults: None,
             links_down: Vec::new(),
             tree: false,
+            plain: false,
         }
     }
 

@@ -22,8 +22,7 @@ pub struct Muster {
 impl Muster {
     /// Nobody has joined of `nodes`. A node by itself says no Hello.
     pub fn new(nodes: usize) -> Self {
-        let alone = nodes == 1;
-        Self { joined: vec![alone; nodes], count: usize::from(alone) }
+        if nodes == 1 { Self::of_all(nodes) } else { Self { joined: vec![false; nodes], count: 0 } }
     }
 
     /// A Hello on `port` that claims to be node `rank` of `nodes`.
@@ -48,6 +47,11 @@ impl Muster {
             (false, true) => Answer::GoToAll,
             (false, false) => Answer::Wait,
         }
+    }
+
+    /// Those of nodes that gather themselves: nobody is waited for.
+    pub fn of_all(nodes: usize) -> Self {
+        Self { joined: vec![true; nodes], count: nodes }
     }
 
     /// Whether `node` has joined.

@@ -6,6 +6,7 @@ use super::faults::LinkDown;
 use super::frame::{self, ETHER_TYPE, ETHER_TYPE_RELIABLE, FABRIC, Front, rank_address};
 use super::muster::{Answer, Muster};
 use super::pcap::Capture;
+use super::plain::Ports;
 use super::statistics::{Dropped, FaultCounts, NodeStatistics, Statistics};
 use super::stream::FrameStream;
 use super::torus::{Packet, Torus};
@@ -29,6 +30,8 @@ struct Node<S> {
     /// Of the notices that nodes are gone, those that were sent.
     told: usize,
     control: u64,
+    /// What it sent through a plain switch.
+    sent: Traffic,
     delivered: Traffic,
     dropped: Dropped,
     complaints: u8,
@@ -42,12 +45,14 @@ impl<S: Read + Write> Node<S> {
     }
 }
 
-/// The torus with a stream at each node.
+/// The torus, or a plain switch, with a stream at each node.
 pub struct Switch<S, W: Write> {
     shape: TorusShape,
     torus: Torus,
     nodes: Vec<Node<S>>,
     muster: Muster,
+    /// If frames go by their addresses alone, and cross no link.
+    plain: Option<Ports>,
     injector: Option<FaultInjector>,
     links_down: Vec<LinkDown>,
     fault_words: Option<String>,
@@ -76,6 +81,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             go: false,
             told: 0,
             control: 0,
+            sent: Traffic::default(),
             delivered: Traffic::default(),
             dropped: Dropped::default(),
             complaints: 0,
@@ -85,7 +91,8 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             shape,
             torus: Torus::new(shape, config.queue_room),
             nodes: (0..nodes).map(node).collect(),
-            muster: Muster::new(nodes as usize),
+            muster: if config.plain { Muster::of_all(nodes as usize) } else { Muster::new(nodes as usize) },
+            plain: config.plain.then(|| Ports::new(nodes as usize)),
             injector: config.faults.map(|faults| FaultInjector::new(faults, nodes)),
             links_down: config.links_down.clone(),
             fault_words: config.fault_words(),
@@ -110,9 +117,9 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         std::mem::take(&mut self.departed)
     }
 
-    /// All others are to hear that `node` is gone, each as soon as it takes frames.
+    /// All others are to hear that `node` is gone, each as soon as it takes frames; from a plain switch nobody does.
     pub fn announce(&mut self, node: u32, fate: Fate) {
-        if self.gone.iter().all(|&(other, _)| other != node) {
+        if self.plain.is_none() && self.gone.iter().all(|&(other, _)| other != node) {
             self.gone.push((node, fate));
             self.awake.wake(0..self.shape.nodes());
         }
@@ -134,7 +141,12 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         loop {
             let mut moved = self.look(Self::take_in);
             moved |= self.torus.step() > 0;
-            self.awake.wake(self.torus.take_stirred());
+            let stirred = self.torus.take_stirred();
+            // Any node may wait for room at a port of a plain switch.
+            if self.plain.is_some() && !stirred.is_empty() {
+                self.awake.wake(0..self.shape.nodes());
+            }
+            self.awake.wake(stirred);
             moved |= self.look(|switch, rank| switch.give_out(rank, now));
             changed |= moved;
             if !moved {
@@ -167,10 +179,16 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     /// Takes frames of one node in while the torus has room for them.
     fn take_in(&mut self, rank: u32) -> bool {
         let mut taken = false;
-        while self.torus.has_room(rank) {
+        while self.plain.is_some() || self.torus.has_room(rank) {
+            let Some(stream) = &mut self.nodes[rank as usize].stream else { break };
+            let frame = stream.frame().map(<[u8]>::to_vec);
+            let target =
+                self.plain.as_ref().zip(frame.as_ref()).and_then(|(ports, frame)| ports.target(frame));
+            if target.is_some_and(|target| !self.torus.has_room(target)) {
+                break;
+            }
             let node = &mut self.nodes[rank as usize];
             let Some(stream) = &mut node.stream else { break };
-            let frame = stream.frame().map(<[u8]>::to_vec);
             let skipped = stream.take_skipped();
             if frame.is_some() {
                 stream.consume();
@@ -182,10 +200,23 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             }
             let Some(frame) = frame else { break };
             self.record(&frame);
-            self.admit(rank, frame);
+            self.carry(rank, frame);
             taken = true;
         }
         taken
+    }
+
+    /// Carries a frame as a plain switch does, or the torus. Of one for all, a port without room gets none.
+    fn carry(&mut self, rank: u32, frame: Vec<u8>) {
+        let Some(ports) = &mut self.plain else { return self.admit(rank, frame) };
+        self.nodes[rank as usize].sent += frame.len();
+        for port in ports.pass(rank, &frame) {
+            let number = self.injector.as_mut().map_or(0, |injector| injector.number(rank, port));
+            let packet = Packet { number, ..Packet::new(rank, port, frame.clone()) };
+            if self.torus.deliver(packet).is_err() {
+                self.nodes[port as usize].dropped.undelivered += 1;
+            }
+        }
     }
 
     /// Puts a frame on its way, or counts why not.
@@ -350,7 +381,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         let node = |((rank, node), counters): ((usize, &Node<S>), &super::torus::Counters)| NodeStatistics {
             joined: self.muster.has(rank as u32),
             left: node.left.clone(),
-            injected: counters.injected,
+            injected: if self.plain.is_some() { node.sent } else { counters.injected },
             delivered: node.delivered,
             hops: counters.hops,
             links: counters.links,

@@ -120,6 +120,40 @@ fn x4_go_is_given_once_all_nodes_have_said_hello() {
     });
 }
 
+#[test]
+fn x4_a_plain_switch_learns_addresses_says_nothing_and_looks_at_no_rank() {
+    with_deadline(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::new("3".parse().unwrap(), folder.path().join("sockets"));
+        config.plain = true;
+        let fabric = Fabric::start(config).unwrap();
+        let mut nodes: Vec<Node> = (0..3).map(|node| Node::connect(&fabric, node)).collect();
+        let mut send = |from: usize, to: u8, number: u8| {
+            let frame = [&[2, 0, 0, 0, 0, to][..], &[2, 0, 0, 0, 0, from as u8], &[number; 48]].concat();
+            let before = fabric.traffic()[from].0;
+            nodes[from].send(&frame);
+            until(|| fabric.traffic()[from].0 > before);
+            frame
+        };
+        // Nobody has sent from 9, so all others get it; then 0 is known, then 0 and 1 are.
+        let (first, second, third) = (send(0, 9, 1), send(1, 0, 2), send(0, 1, 3));
+        // The address of 2 is no group's and not known; the fabric's own is no more than that.
+        let hello = frame::hello(2, 3);
+        nodes[2].send(&hello);
+        fabric.announce(1, Fate::Died);
+        let fourth = frame::hello(0, 3);
+        nodes[0].send(&fourth);
+        assert_eq!([nodes[1].receive(), nodes[2].receive()], [first.clone(), first]);
+        assert_eq!((nodes[0].receive(), nodes[1].receive()), (second, third));
+        assert_eq!([nodes[0].receive(), nodes[2].receive()], [hello.clone(), fourth.clone()]);
+        let both = [nodes[1].receive(), nodes[1].receive()];
+        assert!(both == [hello.clone(), fourth.clone()] || both == [fourth, hello]);
+        let statistics = fabric.stop().unwrap();
+        assert!(statistics.complaints.is_empty(), "{:?}", statistics.complaints);
+        assert!(statistics.nodes.iter().all(|node| node.hops == 0 && node.control == 0));
+    });
+}
+
 /// Looks at nodes while two neighbours of a torus send each other `FRAMES` frames by turns.
 fn looks_while_two_talk(shape: &str, nodes: u32) -> u64 {
     const FRAMES: u32 = 200;

@@ -160,6 +160,18 @@ impl Torus {
         Ok(())
     }
 
+    /// Takes a packet in at its target: it crosses no link.
+    ///
+    /// # Errors
+    /// The packet itself, when the target's injection queue is full or its rank lies outside the torus.
+    pub fn deliver(&mut self, packet: Packet) -> Result<(), Packet> {
+        if !self.has_room(packet.target) {
+            return Err(packet);
+        }
+        self.enqueue(packet.target as usize, LOCAL, packet);
+        Ok(())
+    }
+
     /// The next packet for `node`.
     pub fn eject(&mut self, node: u32) -> Option<Packet> {
         let router = self.routers.get_mut(node as usize)?;

@@ -28,6 +28,11 @@ impl Plan {
         if run.lossless && (run.faults.is_some() || !run.links_down.is_empty()) {
             bail!("a torus with faults, or whose links go down, loses frames: leave out --lossless or these");
         }
+        if run.plain && (run.lossless || run.counts_links || !run.links_down.is_empty()) {
+            bail!(
+                "a plain switch may lose frames and has no links: leave out --plain, or --lossless, --picture and --link-down"
+            );
+        }
         let faults = run.faults.as_deref().map(|words| {
             words.parse().map_err(|why: String| anyhow!("the faults {words:?} cannot be: {why}"))
         });
@@ -73,6 +78,17 @@ mod tests {
         for run in [run().faults("drop=1%"), run().link_down("0:+x@1s..2s")] {
             let why = Plan::new(&run, shape).map(|_| ()).expect_err("faults").to_string();
             assert!(why.contains("--lossless"), "{why}");
+        }
+    }
+
+    #[test]
+    fn x4_a_plain_switch_has_no_links_and_may_lose_frames() {
+        let shape = "2".parse().expect("a shape");
+        let run = || Run::new("hello").plain();
+        assert!(Plan::new(&run().faults("drop=1%"), shape).is_ok());
+        for run in [run().lossless(true), run().counts_links(true), run().link_down("0:+x@1s..2s")] {
+            let why = Plan::new(&run, shape).map(|_| ()).expect_err("a plain switch").to_string();
+            assert!(why.contains("--plain"), "{why}");
         }
     }
 

@@ -46,6 +46,7 @@ impl Way {
         let reasons = [
             (run.board.is_emulated(), "emulated nodes have cards"),
             (run.by_fabric, "--fabric says so"),
+            (run.plain, "--plain is its switch"),
             (run.counts_links, "--picture shows its links"),
             (run.faults.is_some(), "--faults happen there"),
             (!run.links_down.is_empty(), "--link-down happens there"),

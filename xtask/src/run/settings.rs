@@ -50,6 +50,7 @@ pub struct Run {
     pub(super) contexts: u8,
     pub(super) peers: Option<u32>,
     pub(super) lossless: bool,
+    pub(super) plain: bool,
     pub(super) baud: Option<u32>,
     pub(super) by_fabric: bool,
     pub(super) counts_links: bool,
@@ -96,6 +97,7 @@ impl Run {
             contexts: 4,
             peers: None,
             lossless: false,
+            plain: false,
             baud: None,
             by_fabric: false,
             counts_links: false,
@@ -194,6 +196,13 @@ impl Run {
     /// Whether nodes take the torus for one that loses nothing, as it does without faults.
     pub fn lossless(mut self, lossless: bool) -> Self {
         self.lossless = lossless;
+        self
+    }
+
+    /// Nodes are on a plain Ethernet switch, without torus and tree, and gather themselves.
+    #[must_use]
+    pub fn plain(mut self) -> Self {
+        self.plain = true;
         self
     }
 

@@ -65,8 +65,8 @@ impl<A: ReliableAdapter> Held for MutexGuard<'_, Engine<A>> {
         (**self).renew(port, generation, reception);
     }
 
-    fn send_to_fabric(&mut self, envelope: &Envelope) {
-        (**self).send_to_fabric(envelope);
+    fn say(&mut self, to: u32, envelope: &Envelope) -> bool {
+        (**self).say(to, envelope)
     }
 
     fn may_rest(&mut self, now: u64) -> bool {

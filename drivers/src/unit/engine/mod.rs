@@ -236,15 +236,18 @@ impl<A: ReliableAdapter> Engine<A> {
             && now >= self.adapter.linger_until()
     }
 
-    /// Sends a packet of the unit's own to the network itself, if there is room.
-    pub(crate) fn send_to_fabric(&mut self, envelope: &Envelope) {
-        if self.has_room() {
-            let header = Header::new(envelope, 0, 0);
-            if let Some(refused) = self.transmit_own(None, &header, Body::inline(FABRIC, &[])) {
-                self.retire_refused(refused, false);
-            }
-            self.adapter.flush();
+    /// Sends a packet of the unit's own to node `to`, or to the network itself. False without room; a node that is gone is
+    /// sent nothing.
+    pub(crate) fn say(&mut self, to: u32, envelope: &Envelope) -> bool {
+        if !self.has_room() || to != FABRIC && !self.adapter.has_room_for(to) {
+            return false;
         }
+        let header = Header::new(envelope, 0, 0);
+        if let Some(refused) = self.transmit_own(None, &header, Body::inline(to, &[])) {
+            self.retire_refused(refused, false);
+        }
+        self.adapter.flush();
+        true
     }
 
     /// Sends bytes that need be no packet, at most [`HEAD_BYTES`](crate::adapter::HEAD_BYTES). False without room.

@@ -245,7 +245,7 @@ impl<A: ReliableAdapter> Engine<A> {
         self.adapter.recycle(buffer);
     }
 
-    /// Does what the network itself says; nobody else's word is taken.
+    /// Does what the network itself says, or node 0 where it says nothing; nobody else's word is taken.
     #[cold]
     fn take_control<P: Platform, N: Network>(
         &mut self,
@@ -254,8 +254,13 @@ impl<A: ReliableAdapter> Engine<A> {
         envelope: &Envelope,
     ) {
         match envelope.kind {
-            Kind::Go if source == FABRIC => unit.note_go(),
-            Kind::Gone if source == FABRIC => {
+            Kind::Go if source == unit.gatherer() => unit.note_go(),
+            Kind::Hello if unit.gatherer() == unit.node => match unit.note_up(source, envelope.total) {
+                Some(true) => unit.note_go(),
+                Some(false) => {}
+                None => unit.counters.unexpected.add(1),
+            },
+            Kind::Gone if source == FABRIC && unit.gatherer() == FABRIC => {
                 let gone = if envelope.dispatch == ENDED { Gone::Ended } else { Gone::Died };
                 self.note_gone(unit, envelope.origin.task(), gone);
             }
@@ -319,6 +324,11 @@ impl<A: ReliableAdapter> Engine<A> {
 }
 
 impl<P: Platform, N: Network> MessageUnit<P, N> {
+    /// As [`Muster::note_up`](super::super::muster::Muster::note_up).
+    fn note_up(&self, node: u32, nodes: u32) -> Option<bool> {
+        self.muster.as_ref()?.note_up(node, nodes)
+    }
+
     /// Counts what became of a request. Returns why it was refused, if it was, of one that made sense.
     #[inline(always)]
     fn count_served(&self, served: Result<Option<RegionFault>, Rejected>) -> Option<Option<RegionFault>> {

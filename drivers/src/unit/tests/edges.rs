@@ -43,7 +43,8 @@ fn r2_the_network_tells_who_died_and_who_only_ended() {
     let map = TaskMap::new(3, 1, MapOrder::TasksFirst).unwrap();
     let adapter = Some(FakeAdapter::<0>::new(&net, 0, MTU));
     let unit: &MessageUnit<Mourner, _> =
-        MessageUnit::start(Setup { adapter, node: 0, map, contexts: 1, harts: 1, agent: None }).unwrap();
+        MessageUnit::start(Setup { adapter, node: 0, map, contexts: 1, harts: 1, agent: None, fabric: true })
+            .unwrap();
     for (node, dispatch) in [(1, ENDED), (2, 0)] {
         let gone = Envelope { kind: Kind::Gone, dispatch, ..envelope(endpoint(node, 0), endpoint(0, 0), 0) };
         net.inject(0, &packet(&gone, &[], &[]));
@@ -58,8 +59,16 @@ fn r2_a_node_rests_when_all_is_sent_and_answered_and_peers_had_time_to_hear() {
     let net = Net::new(2);
     let map = TaskMap::new(2, 1, MapOrder::TasksFirst).unwrap();
     let adapter = Some(FakeAdapter::new(&net, 0, MTU).with_linger(500));
-    let unit: &'static Unit<0> =
-        MessageUnit::start(Setup { adapter, node: 0, map, contexts: 2, harts: 32, agent: None }).unwrap();
+    let unit: &'static Unit<0> = MessageUnit::start(Setup {
+        adapter,
+        node: 0,
+        map,
+        contexts: 2,
+        harts: 32,
+        agent: None,
+        fabric: true,
+    })
+    .unwrap();
     let mut port = open(unit, 0);
     let (region, _) = region(&mut port, &[0; 8]);
     let may_rest = |now| unit.with_engine(|engine| engine.may_rest(now)).unwrap();

@@ -92,6 +92,7 @@ fn p1_p9_clients_of_one_node_hear_their_own_only_and_late_lines_hold_nobody_up()
         contexts: 2,
         harts: 32,
         agent: None,
+        fabric: true,
     })
     .unwrap();
     let [first, second, third] = [0, 1, 2].map(|generation| ClientId::new(1, generation));

@@ -52,7 +52,8 @@ fn units_of<const TEST: usize>(
     (0..nodes)
         .map(|node| {
             let adapter = Some(FakeAdapter::new(net, node as usize, mtu));
-            MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 32, agent }).unwrap()
+            MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 32, agent, fabric: true })
+                .unwrap()
         })
         .collect()
 }

@@ -5,7 +5,9 @@ use super::card::{CARD_MTU, frame, unit};
 use super::*;
 use crate::link::LINK_BYTES;
 use crate::platform::Platform;
-use crate::torus::{ETHERTYPE, FRAME_HEADER, mac};
+use crate::reliable::Reliable;
+use crate::torus::{ETHERTYPE, FRAME_HEADER, TorusAdapter, mac};
+use crate::virtio::VirtioNet;
 use crate::virtio::fake::FakeCard;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use pami::device::{Receiving, Sending, Sleeping};
@@ -120,5 +122,40 @@ fn d1_two_nodes_join_and_exchange_packets_over_virtio_cards() {
         let statistics = unit.statistics();
         assert_eq!(statistics.dropped.total(), 0);
         assert_eq!((statistics.sent_packets, statistics.received_packets), (rounds.into(), rounds.into()));
+    }
+}
+
+#[test]
+fn r7_nodes_without_a_fabric_gather_at_node_0_whichever_is_up_first() {
+    for first in [0, 2] {
+        let cards = [(); 3].map(|()| FakeCard::new(CARD_MTU));
+        let map = TaskMap::new(3, 1, MapOrder::NodesFirst).unwrap();
+        let units: [&'static MessageUnit<Host<25>, _>; 3] = [0, 1, 2].map(|node| {
+            let nic = VirtioNet::<Host<25>, _>::new(cards[node as usize].clone()).unwrap();
+            let adapter = Some(Reliable::<_, Host<25>>::new(TorusAdapter::new(nic, node).unwrap(), node, 3));
+            let setup = Setup { adapter, node, map, contexts: 1, harts: 32, agent: None, fabric: false };
+            MessageUnit::start(setup).unwrap()
+        });
+        let (stop, up) = (AtomicBool::new(false), &AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| run_wires::<25>(&cards, &stop));
+            let nodes = [0, 1, 2].map(|node| {
+                scope.spawn(move || {
+                    Host::<25>::be(8 * node);
+                    while node != first && up.load(Ordering::Acquire) == 0 {
+                        std::thread::yield_now();
+                    }
+                    up.fetch_add(1, Ordering::AcqRel);
+                    units[node].join(3);
+                    assert_eq!(up.load(Ordering::Acquire), 3, "it has started before all were up");
+                    units[node].drain();
+                })
+            });
+            for node in nodes {
+                node.join().unwrap();
+            }
+            stop.store(true, Ordering::Release);
+        });
+        assert!(units.iter().all(|unit| unit.statistics().dropped.total() == 0));
     }
 }
