@@ -4,6 +4,8 @@ use crate::link;
 use crate::nic::{Hal, LINE, Nic};
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
+use pami::endpoint::Endpoint;
+use pami::trace::Event;
 
 /// What a network did that was said to lose nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +61,9 @@ pub trait Platform: Send + Sync + 'static {
     fn note_idle(from_ns: u64, to_ns: u64) {
         let _ = (from_ns, to_ns);
     }
+
+    /// This hart begins, ends or does something, with a context of endpoint `at` (SPEC X-1). Called with the feature `trace` alone.
+    fn note(_at: Endpoint, _event: Event) {}
 
     /// Node `node` has died, as the network says. The message unit's token may be held.
     fn node_died(_node: u32) {}

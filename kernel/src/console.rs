@@ -22,6 +22,8 @@ pub enum FrameKind {
     Report,
     /// Status for the host tool: `word key=value ...`.
     Status,
+    /// What a hart did: a payload of [`timeline`](crate::timeline).
+    Timeline,
 }
 
 static LINE: Mutex<Option<Serial<Console>>> = Mutex::new(None);
@@ -349,6 +351,7 @@ pub fn head(kind: FrameKind) -> [u8; 2] {
         FrameKind::Log => b'D',
         FrameKind::Report => b'R',
         FrameKind::Status => b'S',
+        FrameKind::Timeline => b'T',
     };
     // A digit, or what is no character: not what a firmware's text might go on with.
     let hart = arch::hart() as u8;

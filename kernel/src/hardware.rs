@@ -5,10 +5,12 @@
 //! its collectives, looks.
 
 use crate::status::Exit;
-use crate::{arch, board, clock, report, status, wakeup};
+use crate::{arch, board, clock, report, status, trace, wakeup};
 use core::sync::atomic::AtomicU32;
 use drivers::platform::Breach;
 use drivers::{Either, Platform};
+use pami::endpoint::Endpoint;
+use pami::trace::Event;
 use spin::Once;
 
 /// This node's hardware, for the drivers.
@@ -108,6 +110,10 @@ impl Platform for Hardware {
             Exit::Machine,
             format_args!("the torus is said to lose nothing, and of node {node} {breach}"),
         );
+    }
+
+    fn note(at: Endpoint, event: Event) {
+        trace::note_at(at, event);
     }
 
     #[inline]

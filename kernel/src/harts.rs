@@ -2,10 +2,11 @@
 
 use crate::personality::MAX_HARTS;
 use crate::task::Task;
-use crate::{arch, board, clock, wakeup};
+use crate::{arch, board, clock, trace, wakeup};
 use boot::HARTS;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
+use pami::trace::Event;
 use rings::sleep::SleepSet;
 use spin::Mutex;
 
@@ -84,9 +85,14 @@ fn wake_waiting(hart: &Hart) {
     hart.waiting.wake().for_each(board::interrupt_hart);
 }
 
-fn run(work: HartWork) {
+/// Does `work` here.
+pub(crate) fn run(work: HartWork) {
     match work {
-        HartWork::Thread(task, thread) => thread(task),
+        HartWork::Thread(task, thread) => {
+            trace::note(Event::Task(task.number()));
+            thread(task);
+            trace::note(Event::TaskEnded);
+        }
         HartWork::Kernel(work) => work(),
     }
 }

@@ -6,6 +6,7 @@
 //! | [`layout`], [`paging`] | regions of memory; page tables, one builder for both architectures |
 //! | [`interrupt_routing`] | which sleeping hart the adapter's interrupt goes to |
 //! | [`frame_ring`], [`pace`], [`serial`] | frames that wait for the serial line; its rate; who sends when |
+//! | [`timeline`], `trace` | what harts do and when, kept for the host |
 //! | [`idle`] | the share of recent time in which a task's harts were idle |
 //! | [`job_error`] | why a job failed |
 //! | [`segments`] | memory that tasks of a node share |
@@ -37,6 +38,7 @@ pub mod paging;
 pub mod personality;
 pub mod segments;
 pub mod serial;
+pub mod timeline;
 pub mod usage;
 
 #[cfg(node)]
@@ -97,5 +99,7 @@ mod report;
 mod status;
 #[cfg(node)]
 mod task;
+#[cfg(node)]
+mod trace;
 #[cfg(node)]
 mod wakeup;

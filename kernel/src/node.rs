@@ -7,10 +7,10 @@ use crate::hardware::{self, Card, Hardware, Torus, Tree, Unit};
 use crate::harts::{self, HartWork};
 use crate::layout::{self, Free, PIECES, Region};
 use crate::paging::PAGE;
-use crate::personality::{Division, Personality};
+use crate::personality::{BadPersonality, Division, Personality, Reason};
 use crate::status::Exit;
 use crate::task::Task;
-use crate::{arch, board, clock, console, heap, job, links, log, question, report, status, wakeup};
+use crate::{arch, board, clock, console, heap, job, links, log, question, report, status, trace, wakeup};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use boot::HARTS;
@@ -26,6 +26,7 @@ use drivers::tree_network::TreeAdapter;
 use drivers::{link::LINK_BYTES, linux::Peers, segment::SegmentAdapter};
 use pami::affinity::HartPlace;
 use pami::mapping::TaskLocation;
+use pami::trace::Event;
 use spin::Mutex;
 
 /// Heap beside what the message unit says it needs, in bytes.
@@ -98,6 +99,11 @@ fn run(machine: Result<Machine, TreeError>, level: usize) -> ! {
     };
     let (heap_memory, rest) = split_memory(machine, free, &division, &personality);
     arch::heap::start(heap_memory);
+    if let Some(events) = personality.trace
+        && !trace::start(machine.harts.len(), events as usize)
+    {
+        report::refused(Exit::Personality, BadPersonality { word: "trace", reason: Reason::KeepsNoEvents });
+    }
     start_harts(machine);
     let personality: &'static Personality = Box::leak(Box::new(personality));
     let mut cards = Cards::new(machine, personality.shape.nodes() > 1);
@@ -147,7 +153,8 @@ fn split_memory(
 ) -> (&'static mut [u8], heapless::Vec<Memory, HARTS>) {
     let unit = drivers::heap_bytes(division.tasks, usize::from(personality.contexts));
     let tree = if personality.tree { TreeAdapter::<Card>::HEAP_BYTES } else { 0 };
-    let wanted = HEAP_BYTES + unit + unit / 4 + tree + board::heap_bytes(machine);
+    let trace = personality.trace.map_or(0, |events| trace::heap_bytes(machine.harts.len(), events as usize));
+    let wanted = HEAP_BYTES + unit + unit / 4 + tree + trace + board::heap_bytes(machine);
     let wanted = wanted.next_multiple_of(PAGE);
     let (have, left) = (layout::bytes(&machine.banks), layout::bytes(&free));
     let domain = |hart: usize| machine.harts.get(hart).and_then(|hart| hart.domain);
@@ -414,6 +421,7 @@ impl Job {
         let &Self { tasks, agent, unit, nodes } = self;
         let given = agent.map_or(Ok(()), |agent| harts::give(agent, own_work(move || unit.run_agent())));
         unit.join(nodes);
+        trace::note(Event::Joined);
         defmt::info!("all {=u32} nodes are there; the job starts", nodes);
         heap::seal();
         let others = || tasks.iter().enumerate().skip(1);
@@ -424,7 +432,7 @@ impl Job {
             report::refused(Exit::Machine, "a hart has work before the job starts");
         }
         if let Some(task) = tasks.first() {
-            job::run_main(task);
+            harts::run(HartWork::Thread(task, &job::run_main));
         }
         for (hart, _) in others() {
             harts::join(hart);

@@ -5,6 +5,7 @@ use crate::console::{self, Ending, FrameKind, LastWords, Text};
 use crate::heap;
 use crate::job_error::JobError;
 use crate::links;
+use crate::trace;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,6 +43,7 @@ pub fn finish(mut line: LastWords, code: u8, counters: &str) -> ! {
         ));
         line.send(FrameKind::Report, text.as_bytes());
     }
+    trace::send(|payload| line.send(FrameKind::Timeline, payload));
     let unlogged = console::dropped().saturating_add(frames);
     let text = Text::new(format_args!(
         "end status={code} {counters}allocations={allocations} down={down} lost={lost} unlogged={unlogged}"

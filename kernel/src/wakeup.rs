@@ -10,8 +10,9 @@ use crate::board::{self, Claim};
 use crate::idle::Idle;
 use crate::interrupt_routing::{Reroute, Routing};
 use crate::status::Exit;
-use crate::{clock, console, links, question, report};
+use crate::{clock, console, links, question, report, trace};
 use drivers::nic::Told;
+use pami::trace::Event;
 use spin::Mutex;
 
 /// When each hart was idle.
@@ -39,7 +40,9 @@ fn sleep(hart: usize, deadline_ns: Option<u64>) {
         arch::set_timer(Some(clock::counter_at(deadline_ns)));
     }
     IDLE.fall_asleep(hart, clock::now_ns());
+    trace::note(Event::Sleep);
     arch::wait_for_interrupt();
+    trace::note(Event::Slept);
     IDLE.wake_up(hart, clock::now_ns());
     if deadline_ns.is_some() {
         // One that stays on would be pending again after every claim.

@@ -11,6 +11,7 @@ mod collective_network;
 use crate::endpoint::Endpoint;
 use crate::packet::Envelope;
 use crate::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
+use crate::trace::Event;
 use rings::buffer::Source;
 use rings::shared::Shared;
 use zerocopy::IntoBytes;
@@ -416,4 +417,7 @@ pub trait Port: Sending + RemoteMemory + Liveness + Receiving + Sleeping {
     /// The collective network, if the node is on it: then all nodes of the job are. What arrives there ends a sleep on
     /// this port.
     fn network(&self) -> Option<Self::Network>;
+
+    /// The context's hart begins, ends or does something (SPEC X-1). Called with the feature `trace` alone.
+    fn note(&self, _event: Event) {}
 }

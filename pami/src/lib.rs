@@ -62,6 +62,7 @@ mod registry;
 pub mod rmw;
 pub mod send;
 pub mod topology;
+pub mod trace;
 mod transport;
 pub mod unexpected;
 pub mod wait;

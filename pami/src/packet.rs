@@ -182,6 +182,15 @@ impl Kind {
         matches!(self, Self::EagerFirst | Self::EagerFirstAcked | Self::Asked | Self::AskedAcked)
     }
 
+    /// Whether it brings a message to the target's context, and the first of it: a handler's, one of a collective, a chunk.
+    pub fn begins_message(self) -> bool {
+        self.is_first()
+            || matches!(
+                self,
+                Self::Rts | Self::PutSignal | Self::PutSignalAcked | Self::Collective | Self::Chunk
+            )
+    }
+
     /// Whether it is for the target's message unit, whatever its application does (SPEC D-5).
     pub fn is_one_sided(self) -> bool {
         matches!(self, Self::Put | Self::PutLast | Self::Get | Self::Rmw)

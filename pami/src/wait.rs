@@ -64,6 +64,8 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
     let Some(start) = contexts.first().map(|context| context.borrow().now_ns()) else {
         return until(contexts);
     };
+    #[cfg(feature = "trace")]
+    contexts[0].borrow().note(crate::trace::Event::Wait);
     let deadline = start.checked_add(timeout_ns).filter(|_| timeout_ns < u64::MAX);
     loop {
         let (mut idle, mut looked) = (0u32, None);
@@ -71,6 +73,8 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
         while idle < polls {
             let events = advance(contexts);
             if until(contexts) {
+                #[cfg(feature = "trace")]
+                contexts[0].borrow().note(crate::trace::Event::Waited);
                 return true;
             }
             if events > 0 {
@@ -87,6 +91,8 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
             }
         }
         if deadline.is_some_and(|deadline| contexts[0].borrow().now_ns() >= deadline) {
+            #[cfg(feature = "trace")]
+            contexts[0].borrow().note(crate::trace::Event::Waited);
             return false;
         }
         let mut may_sleep = true;
@@ -105,6 +111,8 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
             context.borrow_mut().disarm();
         }
         if held {
+            #[cfg(feature = "trace")]
+            contexts[0].borrow().note(crate::trace::Event::Waited);
             return true;
         }
     }

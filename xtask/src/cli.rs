@@ -17,7 +17,7 @@ use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
 use crate::{
-    bench, claims, conform, docs, doctor, firmware, helper, jobs, json, node, picture, serial, table,
+    bench, claims, conform, docs, doctor, firmware, helper, jobs, json, node, picture, serial, table, trace,
 };
 use nodes::{Host, Qemu};
 
@@ -301,17 +301,23 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
 struct Files {
     picture: Option<PathBuf>,
     json: Option<PathBuf>,
+    trace: Option<PathBuf>,
 }
 
 impl Files {
     /// Fails if one cannot be written.
     fn check(&self) -> Result<()> {
-        [&self.picture, &self.json].into_iter().flatten().try_for_each(|file| json::check(file))
+        [&self.picture, &self.json, &self.trace].into_iter().flatten().try_for_each(|file| json::check(file))
     }
 
     fn write(&self, outcome: &Outcome, voice: &Voice) -> Result<()> {
         if let Some(file) = &self.picture {
             json::text_file(file, &picture::svg(outcome), voice)?;
+        }
+        if let Some(file) = &self.trace {
+            let (text, missing) = trace::render(outcome);
+            json::text_file(file, &text, voice)?;
+            missing.iter().for_each(|what| voice.say(what));
         }
         self.json.as_ref().map_or(Ok(()), |file| json::write(file, &json::run(outcome), voice))
     }
@@ -407,7 +413,7 @@ impl Image {
             board.is_emulated(),
             "board {board} has no image: its nodes are processes, which `cargo xtask host {job}` starts"
         );
-        let request = firmware::Request { arch, job: job.clone(), together: false };
+        let request = firmware::Request { arch, job: job.clone(), together: false, traced: false };
         let (elf, bytes) = firmware::export(&request, output, voice)?;
         let name = output.file_name().unwrap_or_default().display();
         voice.print(&format!(

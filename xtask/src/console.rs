@@ -26,6 +26,8 @@ pub enum Frame {
     },
     /// What the kernel tells this tool.
     Status(Status),
+    /// What a hart did: a payload of [`kernel::timeline`].
+    Timeline(Vec<u8>),
     /// Anything else.
     Firmware(String),
 }
@@ -122,6 +124,7 @@ fn parse(bytes: &[u8]) -> Frame {
     match kind {
         b'D' => Frame::Log { hart, payload: payload.to_vec() },
         b'R' => Frame::Report { hart, text: String::from_utf8_lossy(payload).trim_end().to_owned() },
+        b'T' => Frame::Timeline(payload.to_vec()),
         b'S' => Status::parse(hart, &String::from_utf8_lossy(payload)).map_or_else(firmware, Frame::Status),
         _ => firmware(),
     }

@@ -14,6 +14,7 @@ use crate::image;
 use crate::jobs::{self, EVERY, INSTRUCTIONS};
 use crate::progress::Voice;
 use crate::setup;
+use crate::workspace;
 
 /// What to build.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -24,6 +25,8 @@ pub struct Request {
     pub job: String,
     /// In the image that has [`EVERY`] job, which is built once for all of them.
     pub together: bool,
+    /// Its harts keep what they do, for a timeline. Then it is an image of its own in any case.
+    pub traced: bool,
 }
 
 /// With this variable in the environment all runs ask for the image that has [`EVERY`] job, which the suite builds once for
@@ -40,7 +43,7 @@ pub fn build(request: &Request, voice: &Voice) -> Result<PathBuf> {
         return Ok(path.clone());
     }
     jobs::check(&request.job)?;
-    let together = request.together && request.job != INSTRUCTIONS;
+    let together = request.together && request.job != INSTRUCTIONS && !request.traced;
     let (image, what) = if together {
         (EVERY, format!("all jobs for {}", request.arch))
     } else {
@@ -51,7 +54,7 @@ pub fn build(request: &Request, voice: &Voice) -> Result<PathBuf> {
     let path = match known {
         Some(path) => path,
         None => {
-            let mut images = compile(&[request.arch], &[image], &what, voice)?.into_iter();
+            let mut images = compile(&[request.arch], &[image], request.traced, &what, voice)?.into_iter();
             let (_, path) = images.next().with_context(|| format!("building {what} gave no image"))?;
             path
         }
@@ -102,7 +105,7 @@ pub fn build_all(voice: &Voice) -> Result<()> {
         setup::emulator(arch, voice)?;
         setup::u_boot(arch, voice)?;
     }
-    let images = compile(&Arch::ALL, &[EVERY, INSTRUCTIONS], "all jobs", voice)?;
+    let images = compile(&Arch::ALL, &[EVERY, INSTRUCTIONS], false, "all jobs", voice)?;
     if images.len() < 2 * Arch::ALL.len() {
         bail!("building all jobs gave {} images", images.len());
     }
@@ -110,7 +113,13 @@ pub fn build_all(voice: &Voice) -> Result<()> {
 }
 
 /// Names and paths of the images of some examples, for each architecture.
-fn compile(archs: &[Arch], examples: &[&str], what: &str, voice: &Voice) -> Result<Vec<(String, PathBuf)>> {
+fn compile(
+    archs: &[Arch],
+    examples: &[&str],
+    traced: bool,
+    what: &str,
+    voice: &Voice,
+) -> Result<Vec<(String, PathBuf)>> {
     let (&first, others) = archs.split_first().context("nothing to build for")?;
     let toolchain = setup::toolchain(first, voice)?;
     voice.busy(&format!("building {what}"));
@@ -122,6 +131,10 @@ fn compile(archs: &[Arch], examples: &[&str], what: &str, voice: &Voice) -> Resu
     command.args(["--profile", "firmware", "--package", "jobs"]);
     if examples.contains(&EVERY) {
         command.args(["--features", EVERY]);
+    }
+    if traced {
+        // Elsewhere: an image has the same name with other features.
+        command.args(["--features", "trace", "--target-dir"]).arg(workspace::target().join("trace"));
     }
     examples.iter().for_each(|example| _ = command.args(["--example", example]));
     // Messages on the standard output name the images; errors go to the standard error as they would by hand.

@@ -30,6 +30,7 @@ pub mod setup;
 pub mod suite;
 pub mod symbols;
 pub mod table;
+pub mod trace;
 pub mod workspace;
 
 pub use arch::Arch;

@@ -271,7 +271,8 @@ impl Run {
         let (cores, places) = self.cores(shape, harts)?;
         let image = match &self.image {
             Image::Job => {
-                let request = Request { arch: self.arch, job: self.job.clone(), together: self.together };
+                let (job, traced) = (self.job.clone(), self.trace.is_some());
+                let request = Request { arch: self.arch, job, together: self.together, traced };
                 Some(firmware::build(&request, &self.voice)?)
             }
             Image::File(file) => {
@@ -332,6 +333,7 @@ impl Run {
             lossless: self.lossless,
             baud: self.baud,
             log: self.log,
+            trace: self.trace,
             job: &self.job,
             arguments: &arguments,
             ..Personality::new(0, shape)

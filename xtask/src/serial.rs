@@ -89,6 +89,7 @@ impl Words {
                 let end = (status.word == "end").then(|| status.number("status").unwrap_or(UNFINISHED));
                 (console::status_line(&status), end)
             }
+            Frame::Timeline(_) => (String::new(), None),
             Frame::Firmware(text) => (text, None),
         }
     }

@@ -18,6 +18,7 @@
 //! | `lossless` | 1: the torus loses nothing and holds senders back; a frame that is missing ends the node | 0 |
 //! | `baud` | bits a second that the serial line is not faster than, 300 or more, as an emulator's that takes all at once (SPEC N-12) | its own rate |
 //! | `log` | [`Level`] of the least grave log lines that are sent | `warn` |
+//! | `trace` | events that each hart keeps for a timeline (SPEC X-1), in an image that can | none |
 //! | `job` | the job's name | empty |
 //!
 //! The host tool writes what [`Personality`] displays and the node parses it, so both are this code.
@@ -104,6 +105,8 @@ pub struct Personality<'a> {
     pub baud: Option<u32>,
     /// The least grave log lines that the node sends.
     pub log: Level,
+    /// Events that each hart keeps, if it is to.
+    pub trace: Option<u32>,
     /// The job's name; may be empty.
     pub job: &'a str,
     /// The job's arguments, separated by blanks.
@@ -129,6 +132,7 @@ impl<'a> Personality<'a> {
             lossless: false,
             baud: None,
             log: Level::default(),
+            trace: None,
             job: "",
             arguments: "",
         }
@@ -144,6 +148,7 @@ impl<'a> Personality<'a> {
         let (mut agent, mut contexts, mut tree, mut topology, mut job) = (None, None, None, None, None);
         let (mut life, mut peers, mut fabric, mut lossless, mut baud, mut log) =
             (None, None, None, None, None, None);
+        let mut trace = None;
         for word in words.split_ascii_whitespace() {
             let bad = |reason| BadPersonality { word, reason };
             let (key, value) = word.split_once('=').ok_or(bad(Reason::Unknown))?;
@@ -164,6 +169,7 @@ impl<'a> Personality<'a> {
                 "lossless" => lossless.replace(flag(value).ok_or(bad(Reason::Lossless))?).is_none(),
                 "baud" => baud.replace(baud_rate(value).ok_or(bad(Reason::Baud))?).is_none(),
                 "log" => log.replace(value.parse().map_err(bad)?).is_none(),
+                "trace" => trace.replace(event_count(value).ok_or(bad(Reason::Trace))?).is_none(),
                 "job" => job.replace(value).is_none(),
                 _ => return Err(bad(Reason::Unknown)),
             };
@@ -201,6 +207,7 @@ impl<'a> Personality<'a> {
             lossless: lossless.unwrap_or(defaults.lossless),
             baud,
             log: log.unwrap_or(defaults.log),
+            trace,
             job: job.unwrap_or(defaults.job),
             arguments,
             ..defaults
@@ -271,6 +278,7 @@ impl fmt::Display for Personality<'_> {
             lossless,
             baud,
             log,
+            trace,
             job,
             arguments,
         } = self;
@@ -299,6 +307,9 @@ impl fmt::Display for Personality<'_> {
         }
         if *log != Level::default() {
             write!(f, " log={log}")?;
+        }
+        if let Some(trace) = trace {
+            write!(f, " trace={trace}")?;
         }
         if !job.is_empty() {
             write!(f, " job={job}")?;
@@ -338,6 +349,10 @@ fn flag(text: &str) -> Option<bool> {
 fn context_count(text: &str) -> Option<u8> {
     let count = u8::try_from(number(text)?).ok()?;
     (1..=MAX_CONTEXTS).contains(&count).then_some(count)
+}
+
+fn event_count(text: &str) -> Option<u32> {
+    number(text).filter(|&count| count >= 1)
 }
 
 fn peer_count(text: &str) -> Option<u32> {

@@ -8,7 +8,7 @@ fn refusal(text: &str) -> std::string::String {
 #[test]
 fn n4_all_words_are_read() {
     let personality = Personality::parse(
-        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 topology=2x2x1x2 life=4294967295 peers=3 fabric=1 lossless=1 baud=115200 log=debug job=npb-is -- --class W -- x",
+        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 topology=2x2x1x2 life=4294967295 peers=3 fabric=1 lossless=1 baud=115200 log=debug trace=9 job=npb-is -- --class W -- x",
     )
     .unwrap();
     assert_eq!(personality.node, 3);
@@ -21,6 +21,7 @@ fn n4_all_words_are_read() {
     assert_eq!(personality.topology, Some(topology));
     assert_eq!((personality.life, personality.peers), (u32::MAX, Some(3)));
     assert_eq!((personality.baud, personality.log), (Some(115_200), Level::Debug));
+    assert_eq!(personality.trace, Some(9));
     assert_eq!(personality.job, "npb-is");
     assert!(personality.arguments().eq(["--class", "W", "--", "x"]));
 }
@@ -30,7 +31,7 @@ fn n4_what_is_displayed_reads_back() {
     for text in [
         "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=8 tree=1 life=7 peers=2 fabric=1 lossless=1 baud=300 job=npb-is -- --class W",
         "node=0 torus=1 mode=smp map=xyzt agent=0 contexts=4 topology=1x1x4x2",
-        "node=5 torus=3x2m mode=smp map=xyzt agent=0 contexts=1 log=off job=a -- b",
+        "node=5 torus=3x2m mode=smp map=xyzt agent=0 contexts=1 log=off trace=65536 job=a -- b",
     ] {
         assert_eq!(Personality::parse(text).unwrap().to_string(), text);
     }
@@ -66,6 +67,7 @@ fn n4_a_bad_word_is_named_with_what_would_be_right() {
         ("node=0 torus=2 lossless=1 fabric=0", "`lossless=1`", "fabric=1"),
         ("node=0 torus=2 lossless=maybe", "`lossless=maybe`", "0, or 1"),
         ("node=0 torus=2 log=loud", "`log=loud`", "warn, info"),
+        ("node=0 torus=2 trace=0", "`trace=0`", "trace=65536"),
         ("node=0 torus=2 tree=yes", "`tree=yes`", "0, or 1"),
         ("node=0 torus=2 topology=2x2", "`topology=2x2`", "2x2x2"),
         ("node=0 torus=2 topology=2x0x2", "`topology=2x0x2`", "2x2x2"),

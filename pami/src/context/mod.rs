@@ -22,6 +22,8 @@ mod deaths;
 mod due;
 mod fence;
 mod get;
+#[cfg(feature = "trace")]
+mod notes;
 mod operations;
 mod posts;
 mod processing;
@@ -480,6 +482,10 @@ impl<P: Port> Context<P> {
     /// pending operations and the callbacks of those that completed. Returns how many of these there were.
     #[inline]
     pub fn advance(&mut self) -> usize {
+        #[cfg(feature = "trace")]
+        if let Some(moved) = self.advance_and_note(false) {
+            return moved;
+        }
         let active = &mut self.active;
         if !active.due.is_some() {
             return if active.is_quiet() { 0 } else { active.advance_awoken() };
@@ -491,6 +497,10 @@ impl<P: Port> Context<P> {
     /// The next call does.
     #[inline]
     pub fn advance_by_one(&mut self) -> usize {
+        #[cfg(feature = "trace")]
+        if let Some(moved) = self.advance_and_note(true) {
+            return moved;
+        }
         let active = &mut self.active;
         if active.due.is_some() {
             return self.advance();

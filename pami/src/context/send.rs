@@ -52,6 +52,10 @@ impl<P: Port> Active<P> {
         header: &[u8],
         data: &[u8],
     ) -> bool {
+        #[cfg(feature = "trace")]
+        if let Some(sent) = self.send_and_note(target, dispatch, header, data) {
+            return sent;
+        }
         !self.operations.has_pending()
             && self.transport.send_on_route(&mut self.port, target, dispatch, header, data)
     }

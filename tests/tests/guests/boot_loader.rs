@@ -85,7 +85,7 @@ on_both_architectures! {
     fn b2_u_boot_starts_an_image_over_tftp_as_it_starts_linux(arch) {
         let folder = tempfile::tempdir().unwrap();
         let together = std::env::var_os(ONE_IMAGE).is_some();
-        let request = Request { arch, job: "hello".into(), together };
+        let request = Request { arch, job: "hello".into(), together, traced: false };
         let (elf, bytes) = export(&request, &folder.path().join("hello.image"), &Voice::quiet()).unwrap();
         let commands = "setenv bootargs 'node=0 torus=1 job=hello'; setenv autoload no; dhcp; \
                         tftpboot ${kernel_addr_r} hello.image; booti ${kernel_addr_r} - ${fdtcontroladdr}\n";

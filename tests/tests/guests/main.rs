@@ -23,4 +23,5 @@ mod plain;
 mod readme;
 mod serial_line;
 mod spin_table;
+mod timeline;
 mod tree;

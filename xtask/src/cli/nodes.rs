@@ -12,6 +12,7 @@ use crate::board::Board;
 use crate::jobs;
 use crate::personality::{Level, Map, Mode};
 use crate::run::Run;
+use crate::trace;
 
 #[derive(Args)]
 pub(super) struct Qemu {
@@ -93,6 +94,15 @@ struct Nodes {
     /// Draw the torus and the tree network with what went over each link into FILE, an SVG image
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
+    /// Write what every hart did, when, and each message's way into FILE, for Perfetto (ui.perfetto.dev) or Chrome's viewer
+    ///
+    /// Computing, advancing, sleeping, waiting; an arrow from each send to its reception; collectives. The job is built
+    /// anew for it, as other images keep nothing of that. docs/results.md says what is what.
+    #[arg(long, value_name = "FILE", conflicts_with = "image")]
+    trace: Option<PathBuf>,
+    /// Events that each hart has room for, 32 bytes each; what comes when there is none left is only counted
+    #[arg(long, value_name = "N", requires = "trace", default_value_t = trace::EVENTS, value_parser = clap::value_parser!(u32).range(1..))]
+    trace_events: u32,
     /// Write how the run went into FILE: each node, each link, times; docs/results.md has the schema
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -157,7 +167,7 @@ impl Nodes {
     }
 
     fn files(&self) -> Files {
-        Files { picture: self.picture.clone(), json: self.json.clone() }
+        Files { picture: self.picture.clone(), json: self.json.clone(), trace: self.trace.clone() }
     }
 
     fn into_run(self, board: Board) -> Run {
@@ -188,6 +198,7 @@ impl Nodes {
         run = self.topology.into_iter().fold(run, Run::topology);
         run = self.timeout.map(Duration::from_secs).into_iter().fold(run, Run::timeout);
         run = self.pcap.into_iter().fold(run, Run::pcap);
+        run = self.trace.iter().fold(run, |run, _| run.trace(self.trace_events));
         run = self.faults.into_iter().fold(run, Run::faults);
         run = self.kill.into_iter().fold(run, Run::kill);
         run = self.cut.into_iter().fold(run, Run::cut);

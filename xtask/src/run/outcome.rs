@@ -36,6 +36,8 @@ pub struct NodeOutcome {
     pub reports: Vec<String>,
     /// What it told the host.
     pub statuses: Vec<Status>,
+    /// What its harts did, if they kept that: payloads of [`kernel::timeline`].
+    pub timeline: Vec<Vec<u8>>,
     /// Whether it gives no sign of life, and how often it began not to.
     pub suspected: bool,
     /// See [`suspected`](Self::suspected).

@@ -61,6 +61,7 @@ pub struct Run {
     pub(super) silence: Option<Duration>,
     pub(super) pcap: Option<PathBuf>,
     pub(super) log: Level,
+    pub(super) trace: Option<u32>,
     pub(super) gdb: Vec<u32>,
     pub(super) logs: Option<PathBuf>,
     pub(super) options: Vec<String>,
@@ -108,6 +109,7 @@ impl Run {
             silence: Some(Duration::from_secs(60)),
             pcap: None,
             log: Level::default(),
+            trace: None,
             gdb: Vec::new(),
             logs: None,
             options: Vec::new(),
@@ -276,6 +278,12 @@ impl Run {
     /// The least grave log lines that nodes send.
     pub fn log(mut self, level: Level) -> Self {
         self.log = level;
+        self
+    }
+
+    /// Each hart keeps so many events, 1 or more, and tells them at the node's end.
+    pub fn trace(mut self, events: u32) -> Self {
+        self.trace = Some(events);
         self
     }
 

@@ -205,6 +205,10 @@ impl Watched {
                 self.outcome.statuses.push(status);
                 Some(Said::Status)
             }
+            Frame::Timeline(payload) => {
+                self.outcome.timeline.push(payload);
+                None
+            }
             Frame::Firmware(text) => {
                 self.log.line(format_args!("{}", text.trim_end()));
                 None

@@ -14,6 +14,7 @@ use pami::device::{
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, HeaderTemplate};
 use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
+use pami::trace::Event;
 use rings::buffer::Source;
 use rings::shared::Shared;
 
@@ -89,13 +90,18 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
         header: &[u8],
         data: &[u8],
     ) -> Result<(), Full> {
-        match path {
+        #[cfg(feature = "trace")]
+        self.note_send(envelope);
+        let pushed = match path {
             Path::Torus(node) => self.inject(|fifo| fifo.push_bcopy(node, envelope, header, data)),
             Path::Local(port) => {
                 let pushed = self.shm.push_bcopy(port, envelope, header, data);
                 self.pushed_locally(port, pushed)
             }
-        }
+        };
+        #[cfg(feature = "trace")]
+        self.note_queued(envelope, pushed);
+        pushed
     }
 
     #[inline]
@@ -106,10 +112,15 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
         header: &[u8],
         data: &Source,
     ) -> Result<(), Full> {
-        match path {
+        #[cfg(feature = "trace")]
+        self.note_send(envelope);
+        let pushed = match path {
             Path::Torus(node) => self.lend_to_node(node, envelope, header, data),
             Path::Local(port) => self.lend_locally(port, envelope, header, data),
-        }
+        };
+        #[cfg(feature = "trace")]
+        self.note_queued(envelope, pushed);
+        pushed
     }
 
     // What is filled in is most often known where it is called: a word, behind a header of one length.
@@ -122,13 +133,18 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full> {
-        match path {
+        #[cfg(feature = "trace")]
+        self.note_send(envelope);
+        let pushed = match path {
             Path::Torus(node) => self.inject(|fifo| fifo.push_packed(node, envelope, header, len, fill)),
             Path::Local(port) => {
                 let pushed = self.shm.push_packed(port, envelope, header, len, fill);
                 self.pushed_locally(port, pushed)
             }
-        }
+        };
+        #[cfg(feature = "trace")]
+        self.note_queued(envelope, pushed);
+        pushed
     }
 
     #[inline]
@@ -292,17 +308,25 @@ impl<P: Platform, N: Network> Receiving for NodePort<P, N> {
         if pulled.is_none() {
             self.found_nothing();
         }
+        #[cfg(feature = "trace")]
+        self.note_pulled(pulled.as_ref());
         pulled
     }
 
     #[inline]
     fn pull_ready(&mut self) -> Option<NodeArrival> {
-        self.shm.pull_ready().map(NodeArrival::Local)
+        let pulled = self.shm.pull_ready().map(NodeArrival::Local);
+        #[cfg(feature = "trace")]
+        self.note_pulled(pulled.as_ref());
+        pulled
     }
 
     #[inline(always)]
     fn pull_queued(&mut self) -> Option<NodeArrival> {
-        self.pull_torus()
+        let pulled = self.pull_torus();
+        #[cfg(feature = "trace")]
+        self.note_pulled(pulled.as_ref());
+        pulled
     }
 
     #[inline]
@@ -387,5 +411,9 @@ impl<P: Platform, N: Network> Port for NodePort<P, N> {
 
     fn network(&self) -> Option<&'static TreeUnit<P>> {
         self.tree
+    }
+
+    fn note(&self, event: Event) {
+        P::note(self.me, event);
     }
 }

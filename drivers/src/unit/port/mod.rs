@@ -14,6 +14,8 @@ use core::sync::atomic::{AtomicU16, Ordering};
 use pami::device::{Arrival, Full, Wake};
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, HeaderTemplate};
+#[cfg(feature = "trace")]
+use pami::trace::Event;
 use rings::bell::Bell;
 use rings::buffer::Source;
 
@@ -187,6 +189,32 @@ impl<P: Platform, N: Network> NodePort<P, N> {
     #[cfg(test)]
     pub(super) fn bell(&self) -> &'static Bell {
         &self.station.bell
+    }
+
+    /// A packet is about to be queued: notes the message that it begins. Before, so that whoever receives it is never earlier.
+    #[cfg(feature = "trace")]
+    fn note_send(&self, envelope: &Envelope) {
+        if envelope.kind.begins_message() {
+            P::note(self.me, Event::Send(envelope.target));
+        }
+    }
+
+    /// What became of that.
+    #[cfg(feature = "trace")]
+    fn note_queued(&self, envelope: &Envelope, pushed: Result<(), Full>) {
+        if pushed.is_err() && envelope.kind.begins_message() {
+            P::note(self.me, Event::Unsent);
+        }
+    }
+
+    /// Notes the message that a packet begins.
+    #[cfg(feature = "trace")]
+    fn note_pulled(&self, pulled: Option<&NodeArrival>) {
+        if let Some(envelope) = pulled.map(Arrival::envelope)
+            && envelope.kind.begins_message()
+        {
+            P::note(self.me, Event::Receive(envelope.origin));
+        }
     }
 
     /// Puts one packet into the injection FIFO, with or without its lock.

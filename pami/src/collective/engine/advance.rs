@@ -52,7 +52,18 @@ impl<A> Engine<A> {
                 && (self.bulk.is_empty() || self.take_memory_back(number, port))
             {
                 pass.moved += 1;
+                #[cfg(feature = "trace")]
+                let key = self.slots.get(number).map(Slot::key);
                 let ended = self.end_slot(number, transport.me());
+                #[cfg(feature = "trace")]
+                if let (Some(key), Some(_)) = (key, &ended) {
+                    port.note(crate::trace::Event::CollectiveEnded(crate::trace::CollectiveCall {
+                        what: 0,
+                        geometry: key.geometry,
+                        number: key.sequence,
+                        called: key.part & CALLED != 0,
+                    }));
+                }
                 if self.queue.is_stirred() {
                     // Before the callback, which may call another one.
                     pass.moved += self.start_waiting(port);

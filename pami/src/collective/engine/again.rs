@@ -44,6 +44,8 @@ impl<A> Engine<A> {
             return Again::No;
         }
         let Some((number, slot)) = slots.take_again(number, answer.name) else { return Again::No };
+        #[cfg(feature = "trace")]
+        port.note(super::start::called_as(collect, entry.next, false));
         slot.open_again(entry.next, collect);
         entry.next = entry.next.wrapping_add(1);
         self.looked_ns = port.now_ns();

@@ -94,6 +94,13 @@ fn takes_any_address<P: Port>(port: &P) -> bool {
     port.network().is_none_or(|network| network.alignment() <= 1)
 }
 
+/// What is noted of a call that has this number in its geometry.
+#[cfg(feature = "trace")]
+pub(super) fn called_as<A>(collect: &Collect<A>, number: u32, called: bool) -> crate::trace::Event {
+    let (what, geometry) = (collect.what as u8, collect.geometry.0);
+    crate::trace::Event::Collective(crate::trace::CollectiveCall { what, geometry, number, called })
+}
+
 impl<A> Engine<A> {
     /// The geometry of a collective, with its place in the table.
     pub(super) fn named(&self, collect: &Collect<A>) -> Result<(usize, &Entry), CollectError> {
@@ -229,6 +236,8 @@ impl<A> Engine<A> {
         if let Some(place) = known.filter(|_| !called && !on_route) {
             calls.note_slot(place, last);
         }
+        #[cfg(feature = "trace")]
+        port.note(called_as(collect, sequence, called));
         if doomed {
             self.end_doomed(index, sequence, called);
         }

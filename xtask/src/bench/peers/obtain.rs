@@ -56,8 +56,12 @@ pub fn obtain(peer: &'static Peer, voice: &Voice) -> Result<Ready> {
     let program = match peer.kind {
         Kind::Ring => compile(peer.name, "ring.c", &[], &folders, voice)?,
         Kind::Ours { .. } => {
-            let request =
-                firmware::Request { arch: Arch::Native, job: super::JOB.to_owned(), together: false };
+            let request = firmware::Request {
+                arch: Arch::Native,
+                job: super::JOB.to_owned(),
+                together: false,
+                traced: false,
+            };
             firmware::build(&request, voice)?
         }
         Kind::Ucx => compile(peer.name, "ucx.c", &["-lucp", "-lucs"], &folders, voice)?,

@@ -273,6 +273,12 @@ impl<A> Slot<A> {
         self.key.is_of(key)
     }
 
+    /// Which part of which collective it is.
+    #[cfg(feature = "trace")]
+    pub(super) fn key(&self) -> Key {
+        self.key
+    }
+
     /// Number of its collective in the geometry.
     pub(super) fn sequence(&self) -> u32 {
         self.key.sequence
