@@ -106,7 +106,7 @@ fn run(machine: Result<Machine, TreeError>, level: usize) -> ! {
     }
     start_harts(machine);
     let personality: &'static Personality = Box::leak(Box::new(personality));
-    let mut cards = Cards::new(machine, personality.shape.nodes() > 1);
+    let mut cards = Cards::new(machine);
     let unit = start_unit(machine, &mut cards, personality, &division);
     if personality.tree {
         start_tree(&mut cards, personality);
@@ -226,8 +226,8 @@ impl fmt::Display for Cards {
 }
 
 impl Cards {
-    fn new(machine: &'static Machine, need_link: bool) -> Self {
-        Self { found: board::Cards::new(machine, need_link), ways: heapless::Vec::new() }
+    fn new(machine: &'static Machine) -> Self {
+        Self { found: board::Cards::new(machine), ways: heapless::Vec::new() }
     }
 
     /// The next card as what `make` makes of it; nobody is interrupted by it yet.
@@ -324,7 +324,9 @@ fn start_unit(
     personality: &Personality,
     division: &Division,
 ) -> &'static Unit {
-    let adapter: Option<Torus> = cards.next(|card| torus(card, personality));
+    // A node by itself on a plain Ethernet has nobody at its card's other end, and a cable there need not be.
+    let is_alone = personality.shape.nodes() == 1 && !personality.fabric;
+    let adapter: Option<Torus> = if is_alone { None } else { cards.next(|card| torus(card, personality)) };
     if adapter.is_none() && personality.shape.nodes() > 1 {
         let what = "it has no network card, and the torus has other nodes";
         match machine.left_out {

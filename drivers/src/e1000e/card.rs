@@ -70,15 +70,14 @@ fn station(bus: impl Bus<IntelRegister>) -> Option<[u8; 6]> {
 }
 
 impl<H: Hal, B: Bus<IntelRegister>> E1000e<H, B> {
-    /// Resets the card behind `bus` and waits for its link, if it `needs_link`. Allocates its rings, and nothing later.
+    /// Resets the card behind `bus` and waits for its link. Allocates its rings, and nothing later.
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub fn new(bus: B, needs_link: bool) -> Result<Self, E1000eError> {
+    pub fn new(bus: B) -> Result<Self, E1000eError> {
         reset(bus)?;
         let status = || CardStatus::from_bits_retain(bus.read(IntelRegister::STATUS));
-        let up = |status: &CardStatus| !needs_link || status.contains(CardStatus::LINK_UP);
-        let link = (0..LINK_LOOKS).map(|_| status()).find(up).map(link).ok_or(E1000eError::NoLink)?;
+        let up = (0..LINK_LOOKS).map(|_| status()).find(|status| status.contains(CardStatus::LINK_UP));
         Ok(Self {
             bus,
             interrupt: E1000eInterrupt { bus, changed: Box::leak(Box::new(AtomicBool::new(false))) },
@@ -86,7 +85,7 @@ impl<H: Hal, B: Bus<IntelRegister>> E1000e<H, B> {
             transmit: TransmitRing::new(),
             station: station(bus),
             own: [[0; 6]; 2],
-            link,
+            link: link(up.ok_or(E1000eError::NoLink)?),
             enabled: Causes::empty(),
             by_message: false,
             start: 0,

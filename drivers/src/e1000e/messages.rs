@@ -8,7 +8,7 @@ use std::vec;
 #[test]
 fn b5_a_card_sends_one_message_for_frames_and_its_link_once_each_time_that_it_is_armed_also_after_a_reset() {
     let bus = FakeE1000e::new();
-    let mut card = Card::new(bus, true).unwrap().by_message();
+    let mut card = Card::new(bus).unwrap().by_message();
     card.start([OWN; 2], START, MOST);
     (0..8).for_each(|_| card.lend(buffer()));
     card.flush();

@@ -23,7 +23,7 @@ const ALSO: [u8; 6] = [2, 0x50, 0, 0, 0, 8];
 
 /// A card that goes, without buffers.
 pub fn started(bus: FakeE1000e) -> Card {
-    let mut card = Card::new(bus, true).unwrap();
+    let mut card = Card::new(bus).unwrap();
     card.start([OWN, ALSO], START, MOST);
     card
 }
@@ -79,14 +79,10 @@ fn r5_a_card_that_cannot_be_used_is_refused() {
     let refused = |change: fn(&mut super::fake::Device)| {
         let bus = FakeE1000e::new();
         change(&mut bus.device());
-        Card::new(bus, true).map(|_| ()).unwrap_err()
+        Card::new(bus).map(|_| ()).unwrap_err()
     };
     assert_eq!(refused(|card| card.stuck = true), E1000eError::InReset);
     assert_eq!(refused(|card| card.link = 1), E1000eError::NoLink);
-    let bus = FakeE1000e::new();
-    bus.device().link = 1;
-    let alone = Card::new(bus, false).unwrap();
-    assert!(!alone.interrupt().link_is_up(true), "the link of a node by itself is not waited for");
 }
 
 #[test]
@@ -130,7 +126,7 @@ fn b5_a_card_is_set_up_whatever_was_left_in_it() {
         [(100, 3 << 16), (257, 2 << 16), (2048, 0), (2049, 3 << 16 | 1 << 25), (9000, 3 << 16 | 1 << 25)]
     {
         let bus = FakeE1000e::new();
-        Card::new(bus, true).unwrap().start([OWN, ALSO], START, most);
+        Card::new(bus).unwrap().start([OWN, ALSO], START, most);
         assert_eq!(*bus.device().register(RECEIVE) & (3 << 16 | 1 << 25), size, "{most}");
     }
 }
@@ -449,7 +445,7 @@ fn d1_packets_of_the_torus_go_from_card_to_card() {
     let station = [0, 0x1b, 0x21, 1, 2, 3];
     buses[0].device().station = station;
     let [mut here, mut there] =
-        [0, 1].map(|node| TorusAdapter::new(Card::new(buses[node as usize], true).unwrap(), node).unwrap());
+        [0, 1].map(|node| TorusAdapter::new(Card::new(buses[node as usize]).unwrap(), node).unwrap());
     for ((node, bus), station) in (0..).zip(buses).zip([station, torus::mac(1)]) {
         let mut device = bus.device();
         let taken = [0x5400, 0x5408].map(|at| {

@@ -61,7 +61,7 @@ pub struct Gem<H, B: Bus<Register> = Mmio<Register>> {
 unsafe impl<H: Hal, B: Bus<Register>> Send for Gem<H, B> {}
 
 impl<H: Hal, B: Bus<Register>> Gem<H, B> {
-    /// Stops the card behind `bus` and waits for its link, if it needs one. Allocates its rings, and nothing later.
+    /// Stops the card behind `bus` and waits for its link. Allocates its rings, and nothing later.
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -87,7 +87,7 @@ impl<H: Hal, B: Bus<Register>> Gem<H, B> {
         let width = Config::from_bits_retain((one >> 25 & 7) >> 1 << 21 | 7 << 18);
         bus.write(Register::CONFIG, width.bits());
         bus.write(Register::CONTROL, Control::PHY.bits());
-        let (link, phy) = phy::link(bus, setup.needs_link)?;
+        let (link, phy) = phy::link(bus)?;
         let shared = shared::<H>(setup.coherent).and_then(Shared::new).ok_or(GemError::Incoherent)?;
         for queue in (1..8).filter(|queue| six >> queue & 1 != 0) {
             let low = |words: &[AtomicU32]| H::device_address(words.as_ptr().cast()) as u32;

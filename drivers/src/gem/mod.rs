@@ -49,8 +49,6 @@ pub struct GemSetup {
     pub coherent: bool,
     /// All memory lies below this address.
     pub memory_end: u64,
-    /// Whether it is of no use without a link; else that is not waited for.
-    pub needs_link: bool,
 }
 
 /// Why a card cannot be used.

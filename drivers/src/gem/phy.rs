@@ -33,7 +33,7 @@ const AGREED: u16 = 1 << 5;
 /// In the network status: the management bus is idle.
 const IDLE: u32 = 1 << 2;
 
-/// That of a link without a transceiver that could be asked, or that is down.
+/// That of a link without a transceiver that could be asked.
 const FIXED: LinkMode = LinkMode { speed: 1000, full_duplex: true };
 
 /// The card's configuration for a link.
@@ -133,24 +133,23 @@ impl<B: Bus<Register>> Phy<B> {
     }
 }
 
-/// Waits until the link is up, unless it `is_needed` by nobody, and says what it is, and the transceiver's address, if there is
-/// one that can be asked.
+/// Waits until the link is up, and says what it is, and the transceiver's address, if there is one that can be asked.
 ///
 /// # Errors
 /// [`GemError::PhyBus`] and [`GemError::NoLink`].
-pub(super) fn link<B: Bus<Register>>(bus: B, is_needed: bool) -> Result<(LinkMode, Option<u8>), GemError> {
+pub(super) fn link<B: Bus<Register>>(bus: B) -> Result<(LinkMode, Option<u8>), GemError> {
     for address in 0..ADDRESSES {
         let phy = Phy::new(bus, address);
         if !phy.is_there()? {
             continue;
         }
         phy.wake()?;
-        for _ in 0..if is_needed { LINK_LOOKS } else { 1 } {
+        for _ in 0..LINK_LOOKS {
             if phy.is_up()? {
                 return Ok((phy.link()?, Some(address)));
             }
         }
-        return if is_needed { Err(GemError::NoLink) } else { Ok((FIXED, Some(address))) };
+        return Err(GemError::NoLink);
     }
     Ok((FIXED, None))
 }

@@ -82,25 +82,21 @@ type Reserved = (&'static Mailbox, Interrupt);
 pub(crate) struct Cards {
     slots: core::slice::Iter<'static, Slot>,
     behind: Option<Behind>,
-    /// Whether each is to have a link.
-    need_link: bool,
 }
 
 impl Cards {
-    /// All of them; each is to have a link, if they `need_link`. To be made once.
-    pub(crate) fn new(machine: &'static Machine, need_link: bool) -> Self {
-        let behind = machine.pci.as_ref().and_then(Behind::new);
-        Self { slots: machine.slots.iter(), behind, need_link }
+    /// All of them. To be made once.
+    pub(crate) fn new(machine: &'static Machine) -> Self {
+        Self { slots: machine.slots.iter(), behind: machine.pci.as_ref().and_then(Behind::new) }
     }
 
-    /// The next one. Without a link it cannot be used, if it is to have one.
+    /// The next one.
     pub(crate) fn next<H: Hal>(&mut self) -> Option<Result<Found<H>, CardError>> {
-        let need_link = self.need_link;
         let found = |slot: &Slot| {
             let interrupt = slot.interrupt;
-            Some(in_slot(slot, need_link)?.map(|card| Found { card, interrupt, way: "wire" }))
+            Some(in_slot(slot)?.map(|card| Found { card, interrupt, way: "wire" }))
         };
-        self.slots.find_map(found).or_else(|| self.behind.as_mut()?.next(need_link))
+        self.slots.find_map(found).or_else(|| self.behind.as_mut()?.next())
     }
 }
 
@@ -117,7 +113,7 @@ fn virtio<H: Hal>(transport: Transport) -> Tried<H> {
 type Transport = Either<mmio::MmioTransport, pci::PciTransport>;
 
 /// The network card in a slot, if there is one.
-fn in_slot<H: Hal>(slot: &Slot, needs_link: bool) -> Option<Tried<H>> {
+fn in_slot<H: Hal>(slot: &Slot) -> Option<Tried<H>> {
     let registers = registers(slot.registers)?;
     match slot.kind {
         SlotKind::VirtioMmio => {
@@ -138,8 +134,7 @@ fn in_slot<H: Hal>(slot: &Slot, needs_link: bool) -> Option<Tried<H>> {
             // SAFETY: the tree says that a GEM is there, and translation maps it as device memory. The node asks each slot
             // once.
             let bus = unsafe { Mmio::new(registers) };
-            let setup = gem::GemSetup { mtu, station, coherent, memory_end, needs_link };
-            let card = Gem::new(bus, setup);
+            let card = Gem::new(bus, gem::GemSetup { mtu, station, coherent, memory_end });
             Some(card.map(|gem| Either::Second(Either::First(gem))).map_err(CardError::Gem))
         }
     }
@@ -156,7 +151,7 @@ impl Behind {
     }
 
     /// The next network card.
-    fn next<H: Hal>(&mut self, need_link: bool) -> Option<Result<Found<H>, CardError>> {
+    fn next<H: Hal>(&mut self) -> Option<Result<Found<H>, CardError>> {
         let Self { bus, host, devices } = self;
         let is_card = |id| pci::is_network_card(id) || e1000e::is_e1000e(id);
         let device = devices.find(|&device| bus.id(device).is_some_and(is_card))?;
@@ -167,7 +162,7 @@ impl Behind {
         // Before the card is told to send messages: from then on it does without its pin.
         let reserved = host.sender(device).and_then(reserve);
         let card = if bus.id(device).is_some_and(e1000e::is_e1000e) {
-            intel(bus, device, reserved.is_some(), need_link)
+            intel(bus, device, reserved.is_some())
         } else {
             virtio_behind(bus, device, reserved.is_some())
         };
@@ -202,9 +197,9 @@ fn reserve(device: u32) -> Option<Reserved> {
 /// A card behind PCI, and the place of its message, if it is to interrupt by one and can.
 type Placed<H> = Result<(Card<H>, Option<MessageEntry>), CardError>;
 
-fn intel<H: Hal>(bus: &mut PciBus<Ecam>, device: u8, by_message: bool, needs_link: bool) -> Placed<H> {
+fn intel<H: Hal>(bus: &mut PciBus<Ecam>, device: u8, by_message: bool) -> Placed<H> {
     let (registers, message) = e1000e::find(bus, device, by_message).map_err(CardError::E1000e)?;
-    let card = E1000e::new(registers, needs_link).map_err(CardError::E1000e)?;
+    let card = E1000e::new(registers).map_err(CardError::E1000e)?;
     let card = if message.is_some() { card.by_message() } else { card };
     Ok((Either::Second(Either::Second(card)), message))
 }

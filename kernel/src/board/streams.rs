@@ -51,8 +51,8 @@ pub(crate) struct Cards {
 }
 
 impl Cards {
-    /// All of them, whose links are always up. To be made once.
-    pub(crate) fn new(_: &'static Machine, _: bool) -> Self {
+    /// All of them. To be made once.
+    pub(crate) fn new(_: &'static Machine) -> Self {
         Self { words: WORDS.into_iter() }
     }
 
