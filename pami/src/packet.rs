@@ -50,9 +50,9 @@ pub const ENDED: u8 = 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// A node tells the fabric that it is up: origin task is the node's rank, total the number of nodes.
+    /// A node tells the fabric, or node 0 where there is none, that it is up: origin task is the node's rank, total the number of nodes.
     Hello = 0,
-    /// The fabric's answer, once every node has said hello: the job may start.
+    /// The answer, once every node has said hello: the job may start.
     Go = 1,
     /// The first packet of an active message; the only one when the data fits.
     EagerFirst = 2,

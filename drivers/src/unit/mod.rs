@@ -165,6 +165,10 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         if peers > MOST_NODES {
             return Err(StartError::TooManyPeers(peers));
         }
+        // Those that have begun hold their links while others still gather.
+        if !fabric && adapter.is_some() && peers < nodes as usize {
+            return Err(StartError::TooFewPeers { peers, nodes });
+        }
         let engine = adapter.map(|adapter| adapter.engine(&stations, copied, nodes));
         Ok(Box::leak(Box::new(Self {
             node,
@@ -231,8 +235,8 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         }
     }
 
-    /// Tells the fabric, or node 0, that this node is up and waits until all `nodes` are. A node by itself, or without an adapter, waits
-    /// for nobody: nothing need be at the card's other end.
+    /// Tells the fabric, or node 0, that this node is up and waits until all `nodes` are. A node by itself, or without an
+    /// adapter, waits for nobody: nothing need be at the card's other end.
     pub fn join(&self, nodes: u32) {
         if self.engine.is_none() || nodes == 1 {
             return self.note_go();

@@ -34,6 +34,13 @@ pub enum StartError {
     },
     /// The adapter may have something under way with more nodes at once than there is memory for.
     TooManyPeers(usize),
+    /// Nodes that gather themselves do so by links of each with all others, and there are places for fewer.
+    TooFewPeers {
+        /// Nodes that there are places for.
+        peers: usize,
+        /// Nodes of the job.
+        nodes: u32,
+    },
     /// The job has no such node.
     NoSuchNode(u32),
     /// The agent is no hart of this node, or it has more than [`MOST_HARTS`](crate::platform::MOST_HARTS); then it is the first too many.
@@ -47,6 +54,10 @@ impl fmt::Display for StartError {
         match *self {
             Self::TooManyPorts { wanted } => write!(f, "{wanted} ports are more than {MOST_PORTS}"),
             Self::TooManyPeers(peers) => write!(f, "{peers} peers at once are more than {MOST_NODES}"),
+            Self::TooFewPeers { peers, nodes } => write!(
+                f,
+                "on a plain Ethernet a node keeps a link with each of the job's, and these are {nodes}, more than {peers}"
+            ),
             Self::NoSuchNode(node) => write!(f, "the job has no node {node}"),
             Self::NoSuchHart(hart) => write!(f, "the node has no hart {hart}"),
             Self::Mtu(mtu) => write!(f, "packets of {mtu} bytes are too large"),

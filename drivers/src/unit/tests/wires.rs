@@ -159,3 +159,25 @@ fn r7_nodes_without_a_fabric_gather_at_node_0_whichever_is_up_first() {
         assert!(units.iter().all(|unit| unit.statistics().dropped.total() == 0));
     }
 }
+
+#[test]
+fn r7_nodes_without_a_fabric_are_no_more_than_each_has_links_for() {
+    let start = |fabric, peers| {
+        let nic = VirtioNet::<Host<27>, _>::new(FakeCard::new(CARD_MTU)).unwrap();
+        let torus = TorusAdapter::new(nic, 0).unwrap();
+        let adapter = Some(Reliable::<_, Host<27>>::with_peers(torus, 0, 4, peers));
+        let map = TaskMap::new(4, 1, MapOrder::NodesFirst).unwrap();
+        MessageUnit::<Host<27>, _>::start(Setup {
+            adapter,
+            node: 0,
+            map,
+            contexts: 1,
+            harts: 1,
+            agent: None,
+            fabric,
+        })
+        .err()
+    };
+    assert_eq!(start(false, 2), Some(crate::unit::StartError::TooFewPeers { peers: 2, nodes: 4 }));
+    assert_eq!((start(true, 2), start(false, 4)), (None, None));
+}
