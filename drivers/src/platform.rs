@@ -62,7 +62,7 @@ pub trait Platform: Send + Sync + 'static {
         let _ = (from_ns, to_ns);
     }
 
-    /// This hart begins, ends or does something, with a context of endpoint `at` (SPEC X-1). Called with the feature `trace` alone.
+    /// This hart begins, ends or does something, with a context of endpoint `at` (SPEC X-6). Called with the feature `trace` alone.
     fn note(_at: Endpoint, _event: Event) {}
 
     /// Node `node` has died, as the network says. The message unit's token may be held.

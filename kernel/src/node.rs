@@ -84,6 +84,10 @@ fn run(machine: Result<Machine, TreeError>, level: usize) -> ! {
         console::slow_down(baud);
     }
     log::start(personality.log);
+    // Before memory is asked for events.
+    if personality.trace.is_some() && !trace::KEEPS {
+        report::refused(Exit::Personality, BadPersonality { word: "trace", reason: Reason::KeepsNoEvents });
+    }
     let end = arch::mapped_end(machine);
     let beyond =
         machine.banks.iter().map(|bank| bank.region.end().saturating_sub(bank.region.start.max(end)));
@@ -99,10 +103,8 @@ fn run(machine: Result<Machine, TreeError>, level: usize) -> ! {
     };
     let (heap_memory, rest) = split_memory(machine, free, &division, &personality);
     arch::heap::start(heap_memory);
-    if let Some(events) = personality.trace
-        && !trace::start(machine.harts.len(), events as usize)
-    {
-        report::refused(Exit::Personality, BadPersonality { word: "trace", reason: Reason::KeepsNoEvents });
+    if let Some(events) = personality.trace {
+        trace::start(machine.harts.len(), events as usize);
     }
     start_harts(machine);
     let personality: &'static Personality = Box::leak(Box::new(personality));
@@ -167,10 +169,11 @@ fn split_memory(
     let (Some(_), Some(heap)) = (heap, memory.next()) else {
         // The firmware may align the device tree, at the memory's end, to 2 MiB.
         let enough = have - left + 2 * wanted + (2 << 20);
+        let also = if trace > 0 { ", or --trace-events for fewer" } else { "" };
         report::refused(
             Exit::Machine,
             format_args!(
-                "{} MiB of memory are too few: {} are enough (see --memory)",
+                "{} MiB of memory are too few: {} are enough (see --memory{also})",
                 have >> 20,
                 enough.div_ceil(1 << 20)
             ),

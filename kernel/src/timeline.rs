@@ -1,9 +1,10 @@
-//! What a hart did and when, kept in memory, and as it goes to the host (SPEC X-1).
+//! What a hart did and when, kept in memory, and as it goes to the host (SPEC X-6).
 //!
 //! A frame's payload is numbers of 6 bits a byte, the last byte of each with bit 7, all others with bit 6: none is zero. The first
-//! is the hart. A second that is 0 is followed by records, of four numbers each: nanoseconds since the record before, in a frame's
-//! first since the node's start; the two words of the [`Event`]; the endpoint of the context that it happened at. A second that is
-//! 1 is followed by how many records the hart kept and how many found no room: it comes behind all of them.
+//! is the hart. A second that is 0 is followed by how many records came before, in frames that may be lost, and by records of four
+//! numbers each: nanoseconds since the record before, in a frame's first since the node's start; the two words of the [`Event`]; the
+//! endpoint of the context that it happened at. A second that is 1 is followed by how many harts the node has, how many records the
+//! hart kept, and how many at most found no room: it comes behind all of them.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use pami::endpoint::Endpoint;
@@ -65,26 +66,26 @@ impl<'a> Timeline<'a> {
         self.kept.store(kept + 1, Ordering::Release);
     }
 
-    /// Gives the payloads of all frames of hart `hart` to `send`, in order.
-    pub fn send(&self, hart: u64, mut send: impl FnMut(&[u8])) {
+    /// Gives the payloads of all frames of hart `hart`, of `harts`, to `send`, in order.
+    pub fn send(&self, hart: u64, harts: u64, mut send: impl FnMut(&[u8])) {
         let kept = self.kept.load(Ordering::Acquire).min(self.records.len());
-        let begin = |tag| {
+        let begin = |tag, count| {
             let mut payload = Payload::new();
-            put(&mut payload, &[hart, tag]);
+            put(&mut payload, &[hart, tag, count]);
             payload
         };
-        let (mut payload, mut last_ns) = (begin(0), 0);
-        for record in &self.records[..kept] {
+        let (mut payload, mut last_ns) = (begin(0, 0), 0);
+        for (before, record) in (0..).zip(&self.records[..kept]) {
             let [now_ns, what, more, at] = record.each_ref().map(|word| word.load(Ordering::Relaxed));
             if payload.len() + MOST_BYTES > PAYLOAD_BYTES {
                 send(&payload);
-                (payload, last_ns) = (begin(0), 0);
+                (payload, last_ns) = (begin(0, before), 0);
             }
             put(&mut payload, &[now_ns.saturating_sub(last_ns), what, more, at]);
             last_ns = now_ns;
         }
         send(&payload);
-        let mut end = begin(1);
+        let mut end = begin(1, harts);
         put(&mut end, &[kept as u64, self.dropped.load(Ordering::Relaxed)]);
         send(&end);
     }
@@ -105,9 +106,21 @@ fn put(payload: &mut Payload, numbers: &[u64]) {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part<'a> {
     hart: u64,
-    end: Option<[u64; 2]>,
+    before: u64,
+    end: Option<End>,
     numbers: Numbers<'a>,
     now_ns: u64,
+}
+
+/// What the last part of a hart says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct End {
+    /// Harts of the node.
+    pub harts: u64,
+    /// Events that the hart has kept.
+    pub kept: u64,
+    /// Events that found no room, at most: of what came to nothing, each is counted twice.
+    pub dropped: u64,
 }
 
 /// What a hart did, and when, in nanoseconds since the node's start; the context's endpoint, if one is meant.
@@ -117,13 +130,16 @@ impl<'a> Part<'a> {
     /// Reads a payload. `None`: it is none.
     pub fn read(payload: &'a [u8]) -> Option<Self> {
         let mut numbers = Numbers(payload);
-        let (hart, tag) = (numbers.next()?, numbers.next()?);
-        let end = match tag {
-            0 => None,
-            1 => Some([numbers.next()?, numbers.next()?]),
+        let (hart, tag, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        let (before, end) = match tag {
+            0 => (count, None),
+            1 => {
+                let (kept, dropped) = (numbers.next()?, numbers.next()?);
+                (kept, Some(End { harts: count, kept, dropped }))
+            }
             _ => return None,
         };
-        Some(Self { hart, end, numbers, now_ns: 0 })
+        Some(Self { hart, before, end, numbers, now_ns: 0 })
     }
 
     /// The hart that it is of.
@@ -131,8 +147,13 @@ impl<'a> Part<'a> {
         self.hart
     }
 
-    /// How many events the hart has kept, and how many found no room, if this part is its last.
-    pub fn end(&self) -> Option<[u64; 2]> {
+    /// How many events the parts before it have.
+    pub fn before(&self) -> u64 {
+        self.before
+    }
+
+    /// How many events there were, if this part is the hart's last.
+    pub fn end(&self) -> Option<End> {
         self.end
     }
 }
@@ -183,19 +204,19 @@ mod tests {
     /// What comes out of it, and what its end says.
     fn told(timeline: &Timeline<'_>) -> (Vec<Moment>, [u64; 2]) {
         let (mut moments, mut ends) = (Vec::new(), Vec::new());
-        timeline.send(63, |payload| {
+        timeline.send(63, 64, |payload| {
             assert!(payload.len() <= PAYLOAD_BYTES && !payload.contains(&0));
             let part = Part::read(payload).expect("a payload");
-            assert_eq!(part.hart(), 63);
+            assert_eq!((part.hart(), part.before()), (63, moments.len() as u64));
             ends.extend(part.end());
             moments.extend(part);
         });
-        assert_eq!(ends.len(), 1);
-        (moments, ends[0])
+        let &[End { harts: 64, kept, dropped }] = &ends[..] else { panic!("{ends:?}") };
+        (moments, [kept, dropped])
     }
 
     #[test]
-    fn x1_what_a_hart_did_reads_back_in_order_whatever_the_numbers() {
+    fn x6_what_a_hart_did_reads_back_in_order_whatever_the_numbers() {
         let records = records(100);
         let timeline = Timeline::new(&records);
         let call = CollectiveCall { what: 3, geometry: u32::MAX, number: u32::MAX, called: true };
@@ -217,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn x1_what_came_to_nothing_is_not_kept() {
+    fn x6_what_came_to_nothing_is_not_kept() {
         let records = records(9);
         let timeline = Timeline::new(&records);
         let peer = Endpoint::from_bits(5);
@@ -238,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn x1_what_finds_no_room_is_counted_and_nothing_behind_it_is_kept() {
+    fn x6_what_finds_no_room_is_counted_and_nothing_behind_it_is_kept() {
         let records = records(2);
         let timeline = Timeline::new(&records);
         for event in [Event::Wait, Event::Advance, Event::Send(Endpoint::from_bits(1)), Event::Unsent] {
@@ -250,10 +271,18 @@ mod tests {
     }
 
     #[test]
-    fn x1_bytes_of_any_kind_are_no_trouble() {
-        for bytes in [&[][..], &[0x80], &[0x80, 0x82], &[0x80, 0x81, 0x80], &[0x00, 0x80], &[0xff; 9]] {
+    fn x6_bytes_of_any_kind_are_no_trouble() {
+        for bytes in [
+            &[][..],
+            &[0x80],
+            &[0x80, 0x82],
+            &[0x80, 0x80],
+            &[0x80, 0x81, 0x80, 0x80],
+            &[0x00, 0x80],
+            &[0xff; 9],
+        ] {
             assert_eq!(Part::read(bytes), None, "{bytes:?}");
         }
-        assert_eq!(Part::read(&[0x80, 0x80, 0x41, 0x80, 0x8f, 0x80]).expect("a payload").count(), 0);
+        assert_eq!(Part::read(&[0x80, 0x80, 0x80, 0x41, 0x80, 0x8f, 0x80]).expect("a payload").count(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! What this node's harts do, kept for the host's timeline (SPEC X-1), in an image with the feature `trace`; without it nothing of
+//! What this node's harts do, kept for the host's timeline (SPEC X-6), in an image with the feature `trace`; without it nothing of
 //! this is there. Each hart writes into memory of its own, which the end of the node sends.
 
 use pami::endpoint::Endpoint;
@@ -17,16 +17,18 @@ mod kept {
     use alloc::vec::Vec;
     use spin::Once;
 
+    /// Whether this image keeps anything.
+    pub(crate) const KEEPS: bool = true;
+
     static TIMELINES: Once<Vec<Timeline<'static>>> = Once::new();
 
-    /// From now on `harts` harts keep so many events each; returns whether this image can. Allocates.
-    pub(crate) fn start(harts: usize, events: usize) -> bool {
+    /// From now on `harts` harts keep so many events each. Allocates.
+    pub(crate) fn start(harts: usize, events: usize) {
         let timeline = |_| {
             let records: Vec<_> = (0..events).map(|_| Record::default()).collect();
             Timeline::new(records.leak())
         };
         TIMELINES.call_once(|| (0..harts).map(timeline).collect());
-        true
     }
 
     /// This hart does something with a context of endpoint `at`.
@@ -39,9 +41,8 @@ mod kept {
 
     /// Gives the payloads of frames with what all harts did to `send`.
     pub(crate) fn send(mut send: impl FnMut(&[u8])) {
-        for (hart, timeline) in TIMELINES.get().into_iter().flatten().enumerate() {
-            timeline.send(hart as u64, &mut send);
-        }
+        let Some(all) = TIMELINES.get() else { return };
+        (0..).zip(all).for_each(|(hart, timeline)| timeline.send(hart, all.len() as u64, &mut send));
     }
 }
 
@@ -49,9 +50,9 @@ mod kept {
 mod kept {
     use super::{Endpoint, Event};
 
-    pub(crate) fn start(_harts: usize, _events: usize) -> bool {
-        false
-    }
+    pub(crate) const KEEPS: bool = false;
+
+    pub(crate) fn start(_harts: usize, _events: usize) {}
 
     #[inline(always)]
     pub(crate) fn note_at(_at: Endpoint, _event: Event) {}
@@ -59,7 +60,7 @@ mod kept {
     pub(crate) fn send(_send: impl FnMut(&[u8])) {}
 }
 
-pub(crate) use kept::{note_at, send, start};
+pub(crate) use kept::{KEEPS, note_at, send, start};
 
 /// This hart does something.
 #[inline(always)]

@@ -418,6 +418,6 @@ pub trait Port: Sending + RemoteMemory + Liveness + Receiving + Sleeping {
     /// this port.
     fn network(&self) -> Option<Self::Network>;
 
-    /// The context's hart begins, ends or does something (SPEC X-1). Called with the feature `trace` alone.
+    /// The context's hart begins, ends or does something (SPEC X-6). Called with the feature `trace` alone.
     fn note(&self, _event: Event) {}
 }

@@ -1,4 +1,4 @@
-//! What harts do, event by event, for whoever draws it over time (SPEC X-1). A [`Port`](crate::device::Port) is told; one that
+//! What harts do, event by event, for whoever draws it over time (SPEC X-6). A [`Port`](crate::device::Port) is told; one that
 //! keeps nothing has no code for it.
 
 use crate::endpoint::Endpoint;
@@ -112,7 +112,7 @@ mod tests {
     use crate::endpoint::{ClientId, ContextOffset};
 
     #[test]
-    fn x1_an_event_reads_back_from_its_words() {
+    fn x6_an_event_reads_back_from_its_words() {
         let peer = Endpoint::from_parts(ClientId::new(3, 7), u32::MAX, ContextOffset(255));
         let call = CollectiveCall { what: 10, geometry: u32::MAX, number: 5, called: true };
         let all = [

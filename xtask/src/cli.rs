@@ -315,8 +315,7 @@ impl Files {
             json::text_file(file, &picture::svg(outcome), voice)?;
         }
         if let Some(file) = &self.trace {
-            let (text, missing) = trace::render(outcome);
-            json::text_file(file, &text, voice)?;
+            let missing = json::stream_file(file, voice, |to| trace::write(outcome, to))?;
             missing.iter().for_each(|what| voice.say(what));
         }
         self.json.as_ref().map_or(Ok(()), |file| json::write(file, &json::run(outcome), voice))

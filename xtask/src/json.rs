@@ -1,5 +1,7 @@
 //! `--json`: results as files, for programs that go on with them (SPEC X-4). `docs/results.md` has their schema.
 
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -28,9 +30,27 @@ pub fn write(file: &Path, value: &impl Serialize, voice: &Voice) -> Result<()> {
 /// # Errors
 /// The file cannot be written: its name is in the error.
 pub fn text_file(file: &Path, text: &str, voice: &Voice) -> Result<()> {
-    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    stream_file(file, voice, |to| to.write_all(text.as_bytes()))
+}
+
+/// Has `write` fill `file`, and says so.
+///
+/// # Errors
+/// The file cannot be written: its name is in the error.
+pub fn stream_file<T>(
+    file: &Path,
+    voice: &Voice,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>,
+) -> Result<T> {
+    let written = File::create(file).and_then(|made| {
+        let mut to = BufWriter::new(made);
+        let told = write(&mut to)?;
+        to.flush()?;
+        Ok(told)
+    });
+    let told = written.with_context(|| format!("cannot write {}", file.display()))?;
     voice.say(&format!("written to {}", file.display()));
-    Ok(())
+    Ok(told)
 }
 
 /// Makes `file` if it is not there: that it cannot be written is better known before what it is to tell of.
@@ -38,7 +58,7 @@ pub fn text_file(file: &Path, text: &str, voice: &Voice) -> Result<()> {
 /// # Errors
 /// It cannot be written: its name is in the error.
 pub fn check(file: &Path) -> Result<()> {
-    let opened = std::fs::File::options().append(true).create(true).open(file);
+    let opened = File::options().append(true).create(true).open(file);
     opened.map(drop).with_context(|| format!("cannot write {}", file.display()))
 }
 

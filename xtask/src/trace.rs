@@ -1,28 +1,34 @@
 //! `--trace`: what every hart of a run did, over one time, in the Trace Event Format that Perfetto and Chrome's viewer show
-//! (SPEC X-1). `docs/results.md` says what stands for what.
+//! (SPEC X-6). `docs/results.md` says what stands for what.
 //!
 //! A node is a process there, a hart a thread of it. Messages between two endpoints come in order, so the n-th that one sends is
 //! the n-th that the other receives. Each node has a clock of its own: all are set so that all nodes join at one moment, and then
 //! as much later as it takes for no message to come before it was sent.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Write};
 
 use kernel::timeline::{Moment, Part};
+use pami::Endpoint;
 use pami::collective::Collective;
 use pami::trace::{CollectiveCall, Event};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::console::MAX_HARTS;
 use crate::run::Outcome;
 
 /// Events that each hart keeps, if nothing is said of it.
 pub const EVENTS: u32 = 1 << 16;
+/// No moment is so late: this many nanoseconds are 104 days of a node.
+const NEVER: u64 = 1 << 53;
 
 /// What a hart did.
 #[derive(Clone, Default)]
 struct Hart {
     moments: Vec<Moment>,
-    /// How many events found no room; `None` if it was not heard to the end.
+    /// How many events found no room, at most; `None` if it was not heard to the end.
     dropped: Option<u64>,
 }
 
@@ -35,10 +41,12 @@ struct Node {
 /// A time during which a hart did something, in nanoseconds of its node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Slice {
-    name: String,
+    name: Cow<'static, str>,
     begin: u64,
     end: u64,
     depth: usize,
+    /// Its end was not heard of.
+    cut: bool,
 }
 
 /// When something was done, by which hart of which node.
@@ -49,73 +57,110 @@ struct At {
     ns: u64,
 }
 
+impl Hart {
+    /// Takes a part that comes next. What is behind a gap is left out: what ended there is not known.
+    fn take(&mut self, part: Part<'_>) {
+        if part.before() != self.moments.len() as u64 {
+            return;
+        }
+        if let Some(end) = part.end() {
+            self.dropped = Some(end.dropped);
+            return;
+        }
+        for moment in part {
+            if !(self.last_ns()..NEVER).contains(&moment.0) {
+                return;
+            }
+            self.moments.push(moment);
+        }
+    }
+
+    /// Whether all was heard that it did.
+    fn is_whole(&self) -> bool {
+        self.dropped == Some(0)
+    }
+
+    /// When its last event was.
+    fn last_ns(&self) -> u64 {
+        self.moments.last().map_or(0, |moment| moment.0)
+    }
+}
+
 impl Node {
     fn read(payloads: &[Vec<u8>]) -> Self {
         let mut harts = Vec::<Hart>::new();
         for part in payloads.iter().filter_map(|payload| Part::read(payload)) {
-            let number = part.hart() as usize;
-            if number >= usize::from(MAX_HARTS) {
+            let most = u64::from(MAX_HARTS);
+            if part.hart() >= most {
                 continue;
             }
-            harts.resize(harts.len().max(number + 1), Hart::default());
-            harts[number].dropped = part.end().map(|[_, dropped]| dropped);
-            harts[number].moments.extend(part);
+            let number = part.hart() as usize;
+            // Those of which nothing comes are not whole either.
+            let count = part.end().map_or(0, |end| end.harts.min(most)) as usize;
+            harts.resize(harts.len().max(number + 1).max(count), Hart::default());
+            harts[number].take(part);
         }
         Self { harts }
     }
 
-    /// Whether all was heard that its harts kept.
-    fn is_whole(&self) -> bool {
-        !self.harts.is_empty() && self.harts.iter().all(|hart| hart.dropped.is_some())
-    }
-
     /// When the last event was.
     fn last_ns(&self) -> u64 {
-        self.harts.iter().filter_map(|hart| Some(hart.moments.last()?.0)).max().unwrap_or(0)
+        self.harts.iter().map(Hart::last_ns).max().unwrap_or(0)
     }
 
-    /// Until when all of its harts found room.
-    fn whole_ns(&self) -> u64 {
-        let short = self.harts.iter().filter(|hart| hart.dropped != Some(0));
-        short.map(|hart| hart.moments.last().map_or(0, |moment| moment.0)).min().unwrap_or(u64::MAX)
+    /// Until when all was heard that its harts did, if not to the end.
+    fn whole_ns(&self) -> Option<u64> {
+        self.harts.iter().filter(|hart| !hart.is_whole()).map(Hart::last_ns).min()
+    }
+
+    /// When its harts joined the others'.
+    fn joined_ns(&self) -> Option<u64> {
+        let mut moments = self.harts.iter().flat_map(|hart| &hart.moments);
+        moments.find(|(_, event, _)| *event == Event::Joined).map(|moment| moment.0)
+    }
+
+    /// Its events, each with its hart: not those of two in order.
+    fn moments(&self) -> impl Iterator<Item = (usize, Moment)> {
+        self.harts.iter().enumerate().flat_map(|(hart, it)| it.moments.iter().map(move |&it| (hart, it)))
     }
 }
 
 /// A slice that has no end yet. Its name, and from when on nothing inside it is said of what a task's hart does.
 struct Open {
-    name: String,
+    name: Cow<'static, str>,
     begin: u64,
     told: u64,
     computes: bool,
 }
 
-/// What a hart did, outer slices before those in them; `last_ns` ends what has no end.
+/// What a hart did, outer slices before those in them. What has no end ends at `last_ns`, or with the hart's last event if there
+/// were more.
 fn slices(hart: &Hart, last_ns: u64) -> Vec<Slice> {
     let (mut open, mut slices) = (Vec::<Open>::new(), Vec::new());
-    let mut close = |open: &mut Vec<Open>, ns: u64| {
+    let mut close = |open: &mut Vec<Open>, end: u64, cut: bool| {
         let Some(Open { name, begin, told, computes }) = open.pop() else { return };
         let depth = open.len();
-        if computes && told < ns {
-            slices.push(Slice { name: "compute".into(), begin: told, end: ns, depth: depth + 1 });
+        if computes && told < end {
+            slices.push(Slice { name: "compute".into(), begin: told, end, depth: depth + 1, cut });
         }
-        slices.push(Slice { name, begin, end: ns, depth });
+        slices.push(Slice { name, begin, end, depth, cut });
         if let Some(outer) = open.last_mut() {
-            outer.told = ns;
+            outer.told = end;
         }
     };
     let mut gaps = Vec::new();
     for &(ns, event, _) in &hart.moments {
         let begun = match event {
-            Event::Task(task) => Some(format!("task {task}")),
-            Event::Wait => Some("wait".to_owned()),
-            Event::Advance => Some("advance".to_owned()),
-            Event::Sleep => Some("sleep".to_owned()),
+            Event::Task(task) => Some(format!("task {task}").into()),
+            Event::Wait => Some("wait".into()),
+            Event::Advance => Some("advance".into()),
+            Event::Sleep => Some("sleep".into()),
             _ => None,
         };
         if let Some(name) = begun {
             if let Some(outer) = open.last().filter(|outer| outer.computes && outer.told < ns) {
-                let depth = open.len();
-                gaps.push(Slice { name: "compute".into(), begin: outer.told, end: ns, depth });
+                let (begin, depth) = (outer.told, open.len());
+                gaps.push(Slice { name: "compute".into(), begin, end: ns, depth, cut: false });
             }
             let computes = matches!(event, Event::Task(_));
             open.push(Open { name, begin: ns, told: ns, computes });
@@ -130,12 +175,13 @@ fn slices(hart: &Hart, last_ns: u64) -> Vec<Slice> {
         };
         if let Some(place) = open.iter().rposition(|open| open.name.starts_with(ended)) {
             while open.len() > place {
-                close(&mut open, ns);
+                close(&mut open, ns, false);
             }
         }
     }
+    let (last_ns, cut) = if hart.is_whole() { (last_ns, false) } else { (hart.last_ns(), true) };
     while !open.is_empty() {
-        close(&mut open, last_ns);
+        close(&mut open, last_ns, cut);
     }
     slices.append(&mut gaps);
     slices.sort_by_key(|slice| (slice.begin, slice.depth));
@@ -146,10 +192,8 @@ fn slices(hart: &Hart, last_ns: u64) -> Vec<Slice> {
 fn messages(nodes: &[Node]) -> (Vec<[At; 2]>, usize) {
     let mut pairs = BTreeMap::<[u64; 2], [Vec<At>; 2]>::new();
     for (node, it) in nodes.iter().enumerate() {
-        let whole_ns = it.whole_ns();
-        for (hart, &(ns, event, at)) in
-            it.harts.iter().enumerate().flat_map(|(hart, it)| it.moments.iter().map(move |it| (hart, it)))
-        {
+        let whole_ns = it.whole_ns().unwrap_or(u64::MAX);
+        for (hart, (ns, event, at)) in it.moments() {
             let (pair, side) = match event {
                 Event::Send(to) => ([at, to], 0),
                 Event::Receive(from) => ([from, at], 1),
@@ -169,150 +213,208 @@ fn messages(nodes: &[Node]) -> (Vec<[At; 2]>, usize) {
     (joined, alone)
 }
 
+/// A collective of an endpoint.
+struct Collected {
+    call: CollectiveCall,
+    endpoint: Endpoint,
+    begin: At,
+    end_ns: u64,
+    /// Its end was not heard of.
+    cut: bool,
+}
+
+/// A node's collectives, in the order of their begins. Any hart of a task may advance what another has begun.
+fn collectives(rank: usize, node: &Node) -> Vec<Collected> {
+    let ends = |event| matches!(event, Event::Collective(_) | Event::CollectiveEnded(_));
+    let mut told: Vec<_> = node.moments().filter(|&(_, (_, event, _))| ends(event)).collect();
+    told.sort_by_key(|(_, (ns, ..))| *ns);
+    let (whole_ns, last_ns) = (node.whole_ns(), node.last_ns());
+    let lost = |(call, endpoint, begin): (_, _, At), next_ns: u64| {
+        let end_ns = whole_ns.unwrap_or(last_ns).min(next_ns).max(begin.ns);
+        Collected { call, endpoint, begin, end_ns, cut: whole_ns.is_some() }
+    };
+    let (mut begun, mut all) = (BTreeMap::new(), Vec::new());
+    for (hart, (ns, event, endpoint)) in told {
+        let key = |call: CollectiveCall| (endpoint.to_bits(), call.geometry, call.number, call.called);
+        match event {
+            Event::Collective(call) => {
+                let before = begun.insert(key(call), (call, endpoint, At { node: rank, hart, ns }));
+                all.extend(before.map(|before| lost(before, ns)));
+            }
+            Event::CollectiveEnded(call) => {
+                all.extend(begun.remove(&key(call)).map(|(call, endpoint, begin)| Collected {
+                    call,
+                    endpoint,
+                    begin,
+                    end_ns: ns,
+                    cut: false,
+                }));
+            }
+            _ => {}
+        }
+    }
+    all.extend(begun.into_values().map(|it| lost(it, u64::MAX)));
+    all.sort_by_key(|it| it.begin.ns);
+    all
+}
+
 /// How much later than by its own clock what a node did was, for each node.
 fn offsets(nodes: &[Node], messages: &[[At; 2]]) -> Vec<u64> {
-    let joined = |node: &Node| {
-        let mut moments = node.harts.iter().flat_map(|hart| &hart.moments);
-        moments.find(|(_, event, _)| *event == Event::Joined).map(|moment| moment.0)
-    };
-    let joined: Vec<_> = nodes.iter().map(joined).collect();
+    let joined: Vec<_> = nodes.iter().map(Node::joined_ns).collect();
     let last = joined.iter().flatten().max().copied().unwrap_or(0);
     let mut offsets: Vec<_> = joined.iter().map(|joined| last - joined.unwrap_or(last)).collect();
     // By how much the clock of each node is at least ahead of each other's.
-    let mut leads = HashMap::<[usize; 2], i64>::new();
+    let mut leads = BTreeMap::<[usize; 2], i64>::new();
     for [sent, received] in messages.iter().filter(|[sent, received]| sent.node != received.node) {
         let lead = leads.entry([sent.node, received.node]).or_insert(i64::MIN);
         *lead = (*lead).max(sent.ns as i64 - received.ns as i64);
     }
     // Clocks that run alike are in order once each has been set behind each other; others never are.
     for _ in nodes {
+        let before = offsets.clone();
         for (&[from, to], lead) in &leads {
             offsets[to] = offsets[to].max(offsets[from].saturating_add_signed(*lead));
+        }
+        if offsets == before {
+            break;
         }
     }
     offsets
 }
 
-/// A run's timeline, and what is missing in it.
-pub fn render(outcome: &Outcome) -> (String, Vec<String>) {
-    let nodes: Vec<_> = outcome.nodes.iter().map(|node| Node::read(&node.timeline)).collect();
-    let (events, mut other, missing) = events(&nodes);
-    let Value::Object(fields) = &mut other else { return Default::default() };
-    fields.insert("job".into(), outcome.asked.job.clone().into());
-    let events: Vec<_> = events.iter().map(Value::to_string).collect();
-    let text = format!(
-        "{{\"displayTimeUnit\":\"ns\",\"otherData\":{other},\"traceEvents\":[\n{}\n]}}\n",
-        events.join(",\n")
-    );
-    (text, missing)
+/// Nanoseconds, in microseconds.
+struct Us(u64);
+
+impl fmt::Display for Us {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
 }
 
-/// The events of the file, what else it has, and what is missing in words.
-fn events(nodes: &[Node]) -> (Vec<Value>, Value, Vec<String>) {
-    let (messages, alone) = messages(nodes);
-    let offsets = offsets(nodes, &messages);
-    let us = |at: &At| (at.ns + offsets[at.node]) as f64 / 1000.0;
-    let mut events = Vec::new();
-    for (rank, node) in nodes.iter().enumerate() {
-        let name = json!({ "name": format!("node {rank}") });
-        events.push(json!({ "ph": "M", "name": "process_name", "pid": rank, "args": name }));
-        events.push(
-            json!({ "ph": "M", "name": "process_sort_index", "pid": rank, "args": { "sort_index": rank } }),
-        );
+/// The file, event by event.
+struct Drawing<'a, W> {
+    to: W,
+    offsets: &'a [u64],
+    begun: bool,
+}
+
+impl<W: Write> Drawing<'_, W> {
+    fn us(&self, at: &At) -> Us {
+        Us(at.ns.saturating_add(self.offsets[at.node]))
+    }
+
+    /// The fields of an event; nothing in a name needs an escape.
+    fn event(&mut self, fields: fmt::Arguments<'_>) -> io::Result<()> {
+        let between = if std::mem::replace(&mut self.begun, true) { "," } else { "" };
+        write!(self.to, "{between}\n{{{fields}}}")
+    }
+
+    fn node(&mut self, rank: usize, node: &Node) -> io::Result<()> {
+        let meta =
+            |name: &str, args: &str| format!(r#""ph":"M","name":"{name}","pid":{rank},"args":{{{args}}}"#);
+        self.event(format_args!("{}", meta("process_name", &format!(r#""name":"node {rank}""#))))?;
+        self.event(format_args!("{}", meta("process_sort_index", &format!(r#""sort_index":{rank}"#))))?;
         for (number, hart) in node.harts.iter().enumerate() {
-            let name = json!({ "name": format!("hart {number}") });
-            events
-                .push(json!({ "ph": "M", "name": "thread_name", "pid": rank, "tid": number, "args": name }));
-            for Slice { name, begin, end, .. } in slices(hart, node.last_ns()) {
-                let ts = us(&At { node: rank, hart: number, ns: begin });
-                let dur = (end.saturating_sub(begin)) as f64 / 1000.0;
-                events.push(json!({
-                    "ph": "X", "cat": "hart", "name": name, "pid": rank, "tid": number, "ts": ts, "dur": dur,
-                }));
+            let name = meta("thread_name", &format!(r#""name":"hart {number}""#));
+            self.event(format_args!(r#"{name},"tid":{number}"#))?;
+            for Slice { name, begin, end, cut, .. } in slices(hart, node.last_ns()) {
+                let ts = self.us(&At { node: rank, hart: number, ns: begin });
+                let dur = Us(end.saturating_sub(begin));
+                let args = if cut { r#","args":{"cut":true}"# } else { "" };
+                self.event(format_args!(
+                    r#""ph":"X","cat":"hart","name":"{name}","pid":{rank},"tid":{number},"ts":{ts},"dur":{dur}{args}"#
+                ))?;
             }
         }
-        collectives(rank, node, us, &mut events);
-    }
-    let (mut joined, mut backwards) = (0, 0);
-    for [sent, received] in &messages {
-        if us(received) < us(sent) {
-            backwards += 1;
-            continue;
+        // Each a slice of its own: several may be under way at once.
+        for (number, it) in collectives(rank, node).into_iter().enumerate() {
+            let Collected { call: CollectiveCall { what, geometry, number: of, .. }, begin, end_ns, .. } = it;
+            let name = Collective::ALL.get(usize::from(what)).map_or("collective", |it| it.name());
+            let (task, cut) = (it.endpoint.task(), if it.cut { r#","cut":true"# } else { "" });
+            for (ph, at) in [("b", begin), ("e", At { ns: end_ns, ..begin })] {
+                let ts = self.us(&at);
+                self.event(format_args!(
+                    r#""ph":"{ph}","cat":"collective","name":"{name}","id":"{rank}.{number}","pid":{rank},"tid":{},"ts":{ts},"args":{{"task":{task},"geometry":{geometry},"number":{of}{cut}}}"#,
+                    at.hart
+                ))?;
+            }
         }
-        let end = |ph: &str, at: &At| {
-            json!({
-                "ph": ph, "cat": "message", "name": "message", "id": joined,
-                "pid": at.node, "tid": at.hart, "ts": us(at),
-            })
-        };
-        let (begin, mut end) = (end("s", sent), end("f", received));
-        end["bp"] = "e".into();
-        events.extend([begin, end]);
-        joined += 1;
+        Ok(())
     }
+
+    fn message(&mut self, id: usize, [sent, received]: &[At; 2]) -> io::Result<()> {
+        for (ph, at, more) in [("s", sent, ""), ("f", received, r#","bp":"e""#)] {
+            let (At { node, hart, .. }, ts) = (at, self.us(at));
+            self.event(format_args!(
+                r#""ph":"{ph}","cat":"message","name":"message","id":{id},"pid":{node},"tid":{hart},"ts":{ts}{more}"#
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a run's timeline, and returns what is missing in it, in words.
+///
+/// # Errors
+/// What `to` says.
+pub fn write(outcome: &Outcome, to: impl Write) -> io::Result<Vec<String>> {
+    let nodes: Vec<_> = outcome.nodes.iter().map(|node| Node::read(&node.timeline)).collect();
+    draw(&nodes, &outcome.asked.job, to)
+}
+
+fn draw(nodes: &[Node], job: &str, to: impl Write) -> io::Result<Vec<String>> {
+    let (mut messages, alone) = messages(nodes);
+    let offsets = offsets(nodes, &messages);
+    let mut drawing = Drawing { to, offsets: &offsets, begun: false };
+    let heard = messages.len();
+    messages.retain(|[sent, received]| drawing.us(sent).0 <= drawing.us(received).0);
+    let backwards = heard - messages.len();
+    let missing = missing(nodes, backwards);
     let kept = |hart: &Hart| json!({ "events": hart.moments.len(), "dropped": hart.dropped });
     let told = |node: &Node| node.harts.iter().map(kept).collect::<Vec<_>>();
     let other = json!({
-        "messages": joined,
+        "job": job,
+        "missing": missing,
+        "messages": messages.len(),
         "unreceived": alone,
         "backwards": backwards,
         "nodes": nodes.iter().zip(&offsets).map(|(node, offset)| {
             json!({ "offset_ns": offset, "harts": told(node) })
         }).collect::<Vec<_>>(),
     });
-    (events, other, missing(nodes, backwards))
-}
-
-/// A node's collectives, each as a slice of its own: several may be under way at once.
-fn collectives(rank: usize, node: &Node, us: impl Fn(&At) -> f64, events: &mut Vec<Value>) {
-    let mut begun = HashMap::new();
-    let mut closed = Vec::new();
-    for (hart, it) in node.harts.iter().enumerate() {
-        for &(ns, event, endpoint) in &it.moments {
-            let here = At { node: rank, hart, ns };
-            let key = |CollectiveCall { geometry, number, called, .. }: CollectiveCall| {
-                (endpoint, geometry, number, called)
-            };
-            match event {
-                Event::Collective(call) => drop(begun.insert(key(call), (call, here))),
-                Event::CollectiveEnded(call) => {
-                    closed.extend(begun.remove(&key(call)).map(|(call, from)| (call, endpoint, from, ns)));
-                }
-                _ => {}
-            }
-        }
-    }
-    let last_ns = node.last_ns();
-    closed.extend(begun.into_iter().map(|((endpoint, ..), (call, from))| (call, endpoint, from, last_ns)));
-    closed.sort_by_key(|(_, _, from, _)| from.ns);
-    for (number, (call, endpoint, from, ns)) in closed.into_iter().enumerate() {
-        let name = Collective::ALL.get(usize::from(call.what)).map_or("collective", |it| it.name());
-        let end = |ph, at: &At| {
-            json!({
-                "ph": ph, "cat": "collective", "name": name, "id": format!("{rank}.{number}"),
-                "pid": rank, "tid": from.hart, "ts": us(at),
-                "args": { "task": endpoint.task(), "geometry": call.geometry, "number": call.number },
-            })
-        };
-        events.extend([end("b", &from), end("e", &At { ns, ..from })]);
-    }
+    write!(drawing.to, r#"{{"displayTimeUnit":"ns","otherData":{other},"traceEvents":["#)?;
+    nodes.iter().enumerate().try_for_each(|(rank, node)| drawing.node(rank, node))?;
+    messages.iter().enumerate().try_for_each(|(id, message)| drawing.message(id, message))?;
+    writeln!(drawing.to, "\n]}}")?;
+    Ok(missing)
 }
 
 /// What is missing, in words.
 fn missing(nodes: &[Node], backwards: usize) -> Vec<String> {
     let mut missing = Vec::new();
     for (rank, node) in nodes.iter().enumerate() {
-        if !node.is_whole() {
-            let what = if node.harts.is_empty() { "nothing" } else { "not all" };
+        let silent = node.harts.iter().enumerate().filter(|(_, hart)| hart.dropped.is_none());
+        let silent: Vec<_> = silent.map(|(number, _)| number.to_string()).collect();
+        if node.harts.is_empty() {
             missing.push(format!(
-                "node {rank} told {what} of what its harts did: they tell when it ends by itself"
+                "node {rank} told nothing of what its harts did: they tell when it ends by itself"
+            ));
+        } else if !silent.is_empty() {
+            missing.push(format!(
+                "node {rank} told not all of what these of its harts did: {}; they are shown until the first gap",
+                silent.join(", ")
+            ));
+        }
+        if nodes.len() > 1 && !node.harts.is_empty() && node.joined_ns().is_none() {
+            missing.push(format!(
+                "node {rank} did not tell when it joined: only messages set its clock on the others'"
             ));
         }
         for (number, hart) in node.harts.iter().enumerate() {
             let Some(dropped) = hart.dropped.filter(|&dropped| dropped > 0) else { continue };
-            let all = hart.moments.len() as u64 + dropped;
+            let all = (hart.moments.len() as u64).saturating_add(dropped);
             missing.push(format!(
-                "hart {number} of node {rank} had no room for its last {dropped} events: --trace-events {all} has"
+                "hart {number} of node {rank} had no room for its last events, {dropped} at most: --trace-events {all} is enough"
             ));
         }
     }
@@ -325,144 +427,4 @@ fn missing(nodes: &[Node], backwards: usize) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use kernel::timeline::{Record, Timeline};
-    use pami::Endpoint;
-
-    fn endpoint(task: u64) -> Endpoint {
-        Endpoint::from_bits(task)
-    }
-
-    /// A node whose harts did this, each with room for so many events.
-    fn node(harts: &[&[(u64, Event)]], task: u64, room: usize) -> Node {
-        let mut payloads = Vec::new();
-        for (number, events) in (0..).zip(harts) {
-            let records: Vec<Record> = (0..room).map(|_| Record::default()).collect();
-            let timeline = Timeline::new(&records);
-            events.iter().for_each(|&(ns, event)| timeline.note(ns, task, event));
-            timeline.send(number, |payload| payloads.push(payload.to_vec()));
-        }
-        Node::read(&payloads)
-    }
-
-    fn of<'a>(events: &'a [Value], ph: &str) -> Vec<&'a Value> {
-        events.iter().filter(|event| event["ph"] == ph).collect()
-    }
-
-    #[test]
-    fn x1_a_harts_slices_nest_and_what_is_left_of_a_task_is_computing() {
-        let events = [
-            (5, Event::Task(3)),
-            (10, Event::Wait),
-            (12, Event::Advance),
-            (15, Event::Advanced(1)),
-            (16, Event::Sleep),
-            (20, Event::Slept),
-            (21, Event::Waited),
-            (30, Event::Advance),
-            (31, Event::Advanced(2)),
-            (40, Event::TaskEnded),
-            (41, Event::Sleep),
-        ];
-        let node = node(&[&events], 3, 99);
-        let told: Vec<_> = slices(&node.harts[0], 50)
-            .into_iter()
-            .map(|it| format!("{} {} {}-{}", it.depth, it.name, it.begin, it.end))
-            .collect();
-        let expected = [
-            "0 task 3 5-40",
-            "1 compute 5-10",
-            "1 wait 10-21",
-            "2 advance 12-15",
-            "2 sleep 16-20",
-            "1 compute 21-30",
-            "1 advance 30-31",
-            "1 compute 31-40",
-            "0 sleep 41-50",
-        ];
-        assert_eq!(told, expected);
-    }
-
-    #[test]
-    fn x1_what_is_cut_off_is_ended() {
-        let node = node(&[&[(5, Event::Task(3)), (10, Event::Wait), (12, Event::Sleep)]], 3, 99);
-        let told: Vec<_> = slices(&node.harts[0], 20).into_iter().map(|it| (it.begin, it.end)).collect();
-        assert_eq!(told, [(5, 20), (5, 10), (10, 20), (12, 20)]);
-    }
-
-    #[test]
-    fn x1_messages_are_joined_in_order_and_never_come_before_they_were_sent() {
-        let [a, b] = [endpoint(0), endpoint(1)];
-        // The second node's clock is 1000 behind the first's, its joining was noted 30 late; a word each way took 10.
-        let first = [
-            (1100, Event::Joined),
-            (1200, Event::Send(b)),
-            (1250, Event::Receive(b)),
-            (1300, Event::Send(b)),
-        ];
-        let second = [(130, Event::Joined), (210, Event::Receive(a)), (240, Event::Send(a))];
-        let nodes = [node(&[&first], 0, 99), node(&[&second], 1, 99)];
-        let (events, other, missing) = events(&nodes);
-        assert_eq!(
-            (&other["messages"], &other["unreceived"], &other["backwards"]),
-            (&2.into(), &1.into(), &0.into())
-        );
-        let (begins, ends) = (of(&events, "s"), of(&events, "f"));
-        for (begin, end) in begins.iter().zip(&ends) {
-            assert_eq!((&begin["id"], &end["bp"]), (&end["id"], &"e".into()));
-            assert!(begin["ts"].as_f64() <= end["ts"].as_f64(), "{begin} {end}");
-            assert_ne!(begin["pid"], end["pid"]);
-        }
-        assert_eq!((begins.len(), ends.len(), missing.len()), (2, 2, 0));
-        // By their joining alone the first message would come 20 before it was sent.
-        assert_eq!([0, 1].map(|node| other["nodes"][node]["offset_ns"].as_u64()), [Some(0), Some(990)]);
-    }
-
-    #[test]
-    fn x1_what_found_no_room_is_told_and_no_message_behind_it_is_joined() {
-        let [a, b] = [endpoint(0), endpoint(1)];
-        let many = [(10, Event::Send(b)), (20, Event::Send(b)), (30, Event::Send(b)), (40, Event::Send(b))];
-        // Two harts of the first node have turns with its endpoint; the second has room for two events alone.
-        let nodes = [
-            node(&[&[(5, Event::Send(b)), (15, Event::Send(b)), (35, Event::Send(b))], &many], 0, 2),
-            node(&[&[50, 51, 52, 53, 54, 55, 56].map(|ns| (ns, Event::Receive(a)))], 1, 99),
-        ];
-        let (events, _, missing) = events(&nodes);
-        // Heard of: sends at 5, 10, 15, 20, of which those until 15 are all that there were.
-        let times: Vec<_> = of(&events, "s").iter().map(|event| event["ts"].as_f64()).collect();
-        assert_eq!(times, [5, 10, 15].map(|ns| Some(f64::from(ns) / 1000.0)));
-        assert_eq!(missing.len(), 2);
-        assert!(
-            missing[1].contains("hart 1 of node 0") && missing[1].contains("--trace-events 4"),
-            "{missing:?}"
-        );
-    }
-
-    #[test]
-    fn x1_a_node_that_told_nothing_is_named() {
-        let (_, other, missing) = events(&[node(&[&[(1, Event::Joined)]], 0, 9), Node::default()]);
-        assert_eq!(missing, ["node 1 told nothing of what its harts did: they tell when it ends by itself"]);
-        assert_eq!(other["nodes"][0]["harts"][0], json!({ "events": 1, "dropped": 0 }));
-    }
-
-    #[test]
-    fn x1_collectives_that_overlap_have_slices_of_their_own() {
-        let call =
-            |number| CollectiveCall { what: Collective::Allreduce as u8, geometry: 0, number, called: false };
-        let ended = |number| Event::CollectiveEnded(CollectiveCall { what: 0, ..call(number) });
-        let told = [
-            (1, Event::Collective(call(0))),
-            (2, Event::Collective(call(1))),
-            (8, ended(0)),
-            (9, ended(1)),
-            (10, Event::Collective(call(2))),
-            (20, Event::Sleep),
-        ];
-        let (events, ..) = events(&[node(&[&told], 0, 99)]);
-        let times =
-            |ph| of(&events, ph).iter().map(|it| it["ts"].as_f64().unwrap() * 1000.0).collect::<Vec<_>>();
-        assert_eq!((times("b"), times("e")), (vec![1.0, 2.0, 10.0], vec![8.0, 9.0, 20.0]));
-        assert!(of(&events, "b").iter().all(|it| it["name"] == "allreduce"));
-    }
-}
+mod tests;

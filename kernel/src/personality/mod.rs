@@ -18,7 +18,7 @@
 //! | `lossless` | 1: the torus loses nothing and holds senders back; a frame that is missing ends the node | 0 |
 //! | `baud` | bits a second that the serial line is not faster than, 300 or more, as an emulator's that takes all at once (SPEC N-12) | its own rate |
 //! | `log` | [`Level`] of the least grave log lines that are sent | `warn` |
-//! | `trace` | events that each hart keeps for a timeline (SPEC X-1), in an image that can | none |
+//! | `trace` | events that each hart keeps for a timeline (SPEC X-6), in an image that can | none |
 //! | `job` | the job's name | empty |
 //!
 //! The host tool writes what [`Personality`] displays and the node parses it, so both are this code.

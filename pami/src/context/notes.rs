@@ -1,4 +1,4 @@
-//! What a context's hart does, as it is noted for a timeline (SPEC X-1); there with the feature `trace` alone.
+//! What a context's hart does, as it is noted for a timeline (SPEC X-6); there with the feature `trace` alone.
 
 use super::{Active, Context};
 use crate::device::Port;

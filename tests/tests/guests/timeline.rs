@@ -14,8 +14,9 @@ fn npb_ft(arch: Arch) -> Run {
 
 /// The timeline as a viewer reads it, and what is missing in it.
 fn read(outcome: &Outcome) -> (Value, Vec<String>) {
-    let (text, missing) = trace::render(outcome);
-    (serde_json::from_str(&text).expect("JSON"), missing)
+    let mut text = Vec::new();
+    let missing = trace::write(outcome, &mut text).expect("memory");
+    (serde_json::from_slice(&text).expect("JSON"), missing)
 }
 
 /// A time of the file, in nanoseconds.
@@ -85,7 +86,7 @@ fn joined(timeline: &Value) -> usize {
 }
 
 #[test]
-fn x1_the_timeline_of_npb_ft_nests_joins_all_messages_and_runs_forward() {
+fn x6_the_timeline_of_npb_ft_nests_joins_all_messages_and_runs_forward() {
     let archs: &[Arch] = if long() { &[Arch::Aarch64, Arch::Riscv64] } else { &[Arch::Aarch64] };
     for &arch in archs {
         let outcome = npb_ft(arch).trace(trace::EVENTS).run().unwrap();
@@ -133,7 +134,7 @@ fn x1_the_timeline_of_npb_ft_nests_joins_all_messages_and_runs_forward() {
 }
 
 #[test]
-fn x1_the_timeline_of_a_run_that_fails_has_what_came_and_says_what_did_not() {
+fn x6_the_timeline_of_a_run_that_fails_has_what_came_and_says_what_did_not() {
     let kill = KillWhen::Line("step 3".into());
     let outcome = npb_ft(Arch::Aarch64).trace(100).kill_node_at(3, kill).go_on().run().unwrap();
     assert!(!outcome.success());
