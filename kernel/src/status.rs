@@ -31,8 +31,8 @@ pub fn exit_code(status: i32) -> u8 {
     }
 }
 
-/// Sends the end status, with `counters` in it, each followed by a blank, and leaves the emulator. It waits for no other hart: those
-/// have stopped, whatever they held.
+/// Sends the end status, with `counters` in it, each followed by a blank, then what harts did, and leaves the emulator. It waits for
+/// no other hart: those have stopped, whatever they held.
 pub fn finish(mut line: LastWords, code: u8, counters: &str) -> ! {
     let allocations = heap::allocations_since_start();
     let (down, lost) = (links::down(), links::lost());
@@ -43,12 +43,13 @@ pub fn finish(mut line: LastWords, code: u8, counters: &str) -> ! {
         ));
         line.send(FrameKind::Report, text.as_bytes());
     }
-    trace::send(|payload| line.send(FrameKind::Timeline, payload));
     let unlogged = console::dropped().saturating_add(frames);
     let text = Text::new(format_args!(
         "end status={code} {counters}allocations={allocations} down={down} lost={lost} unlogged={unlogged}"
     ));
     line.send(FrameKind::Status, text.as_bytes());
+    // Behind the status: it takes long, and of a run that has failed the host does not wait for the rest.
+    trace::send(|payload| line.send(FrameKind::Timeline, payload));
     line.flush();
     board::exit(code)
 }
