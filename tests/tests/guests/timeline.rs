@@ -147,3 +147,22 @@ fn x6_the_timeline_of_a_run_that_fails_has_what_came_and_says_what_did_not() {
     slices(&timeline);
     assert!(joined(&timeline) > 0);
 }
+
+#[test]
+fn x6_a_run_that_fails_has_the_ends_of_all_nodes_whatever_they_kept() {
+    let kill = KillWhen::Line("step 5".into());
+    let outcome = npb_ft(Arch::Aarch64).trace(trace::EVENTS).kill_node_at(3, kill).run().unwrap();
+    assert!(!outcome.success());
+    for node in (0..8).filter(|&node| node != 3) {
+        assert_eq!(outcome.nodes[node].status(), Some(1), "node {node}: {}", outcome.explain());
+    }
+    let (timeline, _) = read(&outcome);
+    slices(&timeline);
+}
+
+#[test]
+fn x6_memory_that_is_too_little_for_events_names_their_number() {
+    let outcome = npb_ft(Arch::Aarch64).torus("1").trace(50_000_000).run().unwrap();
+    let refused = outcome.grouped();
+    assert!(refused[0].contains("--memory, or --trace-events for fewer"), "{refused:?}");
+}
