@@ -151,7 +151,9 @@ fn x6_the_timeline_of_a_run_that_fails_has_what_came_and_says_what_did_not() {
 #[test]
 fn x6_a_run_that_fails_has_the_ends_of_all_nodes_whatever_they_kept() {
     let kill = KillWhen::Line("step 5".into());
-    let outcome = npb_ft(Arch::Aarch64).trace(trace::EVENTS).kill_node_at(3, kill).run().unwrap();
+    // What harts did takes many seconds on this line.
+    let outcome =
+        npb_ft(Arch::Aarch64).trace(trace::EVENTS).baud(115_200).kill_node_at(3, kill).run().unwrap();
     assert!(!outcome.success());
     for node in (0..8).filter(|&node| node != 3) {
         assert_eq!(outcome.nodes[node].status(), Some(1), "node {node}: {}", outcome.explain());
