@@ -235,10 +235,10 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         }
     }
 
-    /// Tells the fabric, or node 0, that this node is up and waits until all `nodes` are. A node by itself, or without an
-    /// adapter, waits for nobody: nothing need be at the card's other end.
+    /// Tells the fabric, or node 0, that this node is up and waits until all `nodes` are. A node without an adapter
+    /// waits for nobody, and neither does one by itself, but for a fabric.
     pub fn join(&self, nodes: u32) {
-        if self.engine.is_none() || nodes == 1 {
+        if self.engine.is_none() || nodes == 1 && self.muster.is_some() {
             return self.note_go();
         }
         let gathers = self.gatherer() == self.node;

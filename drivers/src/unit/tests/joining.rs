@@ -80,9 +80,16 @@ fn n8_a_node_by_itself_waits_for_nobody_behind_its_card_and_sends_nothing() {
     let card = FakeCard::new(CARD_MTU);
     let adapter = Some(Lossless::<_, Patient>::new(TorusAdapter::new(nic(&card), 0).unwrap(), 0, 1));
     let map = TaskMap::new(1, 1, MapOrder::NodesFirst).unwrap();
-    let unit: &MessageUnit<Patient, _> =
-        MessageUnit::start(Setup { adapter, node: 0, map, contexts: 1, harts: 1, agent: None, fabric: true })
-            .unwrap();
+    let unit: &MessageUnit<Patient, _> = MessageUnit::start(Setup {
+        adapter,
+        node: 0,
+        map,
+        contexts: 1,
+        harts: 1,
+        agent: None,
+        fabric: false,
+    })
+    .unwrap();
     unit.join(1);
     assert!(card.transmit().is_none());
     unit.drain();
