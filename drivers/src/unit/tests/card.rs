@@ -30,7 +30,7 @@ fn unit_on<const TEST: usize>(
     let map = TaskMap::new(nodes, 1, MapOrder::NodesFirst).unwrap();
     let torus = TorusAdapter::new(Nic::<TEST>::new(card.clone()).unwrap(), node).unwrap();
     let adapter = Some(Lossless::new(torus, node, nodes));
-    MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 32, agent: None, fabric }).unwrap()
+    MessageUnit::start(Setup { fabric, ..setup(adapter, node, map) }).unwrap()
 }
 
 pub(super) use crate::torus::frame;

@@ -59,16 +59,7 @@ fn r2_a_node_rests_when_all_is_sent_and_answered_and_peers_had_time_to_hear() {
     let net = Net::new(2);
     let map = TaskMap::new(2, 1, MapOrder::TasksFirst).unwrap();
     let adapter = Some(FakeAdapter::new(&net, 0, MTU).with_linger(500));
-    let unit: &'static Unit<0> = MessageUnit::start(Setup {
-        adapter,
-        node: 0,
-        map,
-        contexts: 2,
-        harts: 32,
-        agent: None,
-        fabric: true,
-    })
-    .unwrap();
+    let unit: &'static Unit<0> = MessageUnit::start(setup(adapter, 0, map)).unwrap();
     let mut port = open(unit, 0);
     let (region, _) = region(&mut port, &[0; 8]);
     let may_rest = |now| unit.with_engine(|engine| engine.may_rest(now)).unwrap();

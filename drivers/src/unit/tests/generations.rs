@@ -85,16 +85,8 @@ fn p1_r1_what_is_late_of_a_client_that_ended_is_dropped_and_its_buffers_come_bac
 fn p1_p9_clients_of_one_node_hear_their_own_only_and_late_lines_hold_nobody_up() {
     let net = Net::new(1);
     let map = TaskMap::new(1, 2, MapOrder::TasksFirst).unwrap();
-    let unit: &'static Unit<22> = Unit::start(Setup {
-        adapter: Some(FakeAdapter::new(&net, 0, MTU)),
-        node: 0,
-        map,
-        contexts: 2,
-        harts: 32,
-        agent: None,
-        fabric: true,
-    })
-    .unwrap();
+    let adapter = Some(FakeAdapter::new(&net, 0, MTU));
+    let unit: &'static Unit<22> = Unit::start(setup(adapter, 0, map)).unwrap();
     let [first, second, third] = [0, 1, 2].map(|generation| ClientId::new(1, generation));
     let open = |task, client| unit.open(client, task, 0, Sharing::Exclusive).unwrap();
     let say = |client, message| {

@@ -66,8 +66,7 @@ fn n8_a_node_that_waits_for_the_torus_calls_less_and_less_often() {
     let adapter = Some(Lossless::<_, Patient>::new(TorusAdapter::new(nic(&card), 1).unwrap(), 1, 3));
     let map = TaskMap::new(3, 1, MapOrder::NodesFirst).unwrap();
     let unit: &MessageUnit<Patient, _> =
-        MessageUnit::start(Setup { adapter, node: 1, map, contexts: 1, harts: 1, agent: None, fabric: true })
-            .unwrap();
+        MessageUnit::start(Setup { contexts: 1, harts: 1, ..setup(adapter, 1, map) }).unwrap();
     let go = Envelope { kind: Kind::Go, total: 3, ..envelope(endpoint(0, 0), endpoint(1, 0), 0) };
     let go = frame(1, FABRIC, ETHERTYPE, Header::new(&go, 0, 0).as_bytes());
     CARD.set(Some((card, go)));
@@ -80,16 +79,8 @@ fn n8_a_node_by_itself_waits_for_nobody_behind_its_card_and_sends_nothing() {
     let card = FakeCard::new(CARD_MTU);
     let adapter = Some(Lossless::<_, Patient>::new(TorusAdapter::new(nic(&card), 0).unwrap(), 0, 1));
     let map = TaskMap::new(1, 1, MapOrder::NodesFirst).unwrap();
-    let unit: &MessageUnit<Patient, _> = MessageUnit::start(Setup {
-        adapter,
-        node: 0,
-        map,
-        contexts: 1,
-        harts: 1,
-        agent: None,
-        fabric: false,
-    })
-    .unwrap();
+    let unit: &MessageUnit<Patient, _> =
+        MessageUnit::start(Setup { contexts: 1, harts: 1, fabric: false, ..setup(adapter, 0, map) }).unwrap();
     unit.join(1);
     assert!(card.transmit().is_none());
     unit.drain();

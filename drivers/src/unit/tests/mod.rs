@@ -31,6 +31,11 @@ const MTU: usize = 512;
 type Unit<const TEST: usize> = MessageUnit<Host<TEST>, FakeAdapter<TEST>>;
 type TestPort<const TEST: usize> = NodePort<Host<TEST>, FakeAdapter<TEST>>;
 
+/// What a unit on a network with a fabric is started with, for two contexts a task.
+fn setup<A>(adapter: Option<A>, node: u32, map: TaskMap) -> Setup<A> {
+    Setup { adapter, node, map, contexts: 2, harts: 32, agent: None, fabric: true }
+}
+
 /// The units of `nodes` nodes of `tasks` tasks of two contexts each.
 fn units<const TEST: usize>(
     net: &Net,
@@ -52,8 +57,7 @@ fn units_of<const TEST: usize>(
     (0..nodes)
         .map(|node| {
             let adapter = Some(FakeAdapter::new(net, node as usize, mtu));
-            MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 32, agent, fabric: true })
-                .unwrap()
+            MessageUnit::start(Setup { agent, ..setup(adapter, node, map) }).unwrap()
         })
         .collect()
 }

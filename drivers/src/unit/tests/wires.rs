@@ -167,16 +167,8 @@ fn r7_nodes_without_a_fabric_are_no_more_than_each_has_links_for() {
         let torus = TorusAdapter::new(nic, 0).unwrap();
         let adapter = Some(Reliable::<_, Host<27>>::with_peers(torus, 0, 4, peers));
         let map = TaskMap::new(4, 1, MapOrder::NodesFirst).unwrap();
-        MessageUnit::<Host<27>, _>::start(Setup {
-            adapter,
-            node: 0,
-            map,
-            contexts: 1,
-            harts: 1,
-            agent: None,
-            fabric,
-        })
-        .err()
+        MessageUnit::<Host<27>, _>::start(Setup { contexts: 1, harts: 1, fabric, ..setup(adapter, 0, map) })
+            .err()
     };
     assert_eq!(start(false, 2), Some(crate::unit::StartError::TooFewPeers { peers: 2, nodes: 4 }));
     assert_eq!((start(true, 2), start(false, 4)), (None, None));
