@@ -16,8 +16,8 @@ fn pieces(count: usize) -> Settings {
     Settings { unexpected_bytes: 256 * count, ..Settings::default() }
 }
 
-/// Begins sends of one number each to rank 0, and returns them with how many of them are complete although nobody receives,
-/// once rank 0 has [`seen`] them.
+/// Begins sends of one number each to rank 0, and returns them with how many of them are complete although nobody receives:
+/// rank 0 is in [`seen`] from before they are counted until they are.
 fn burst(mpi: Library, count: u32, tag: i32) -> (Vec<Request>, usize) {
     let world = mpi.world();
     let send = |n| world.isend(&numbers(&[n]), 0, tag).unwrap();
@@ -26,13 +26,15 @@ fn burst(mpi: Library, count: u32, tag: i32) -> (Vec<Request>, usize) {
     world.recv(&room(0), 0, SEEN).unwrap();
     mpi.wait(&mut last).unwrap();
     let complete = sends.iter_mut().filter_map(|send| mpi.test(send).unwrap()).count();
+    world.send(&room(0), 0, SEEN).unwrap();
     (sends, complete)
 }
 
-/// All messages of a burst have come.
+/// All messages of a [`burst`] have come, and its rank has counted.
 fn seen(world: Comm, source: i32) {
     world.recv(&room(0), source, SEEN).unwrap();
     world.send(&room(0), source, SEEN).unwrap();
+    world.recv(&room(0), source, SEEN).unwrap();
 }
 
 /// Receives as many from a rank, in their order.
