@@ -16,7 +16,7 @@ pub(crate) struct Cells<C: 'static> {
 }
 
 /// A place for a value; `W` is what is known of it besides its cells.
-pub(crate) struct Place<C: 'static, W> {
+pub(crate) struct ValueSlot<C: 'static, W> {
     taken: AtomicBool,
     handles: AtomicUsize,
     /// First cell, how many there are, and how many of them are the value's.
@@ -29,7 +29,7 @@ pub(crate) struct Place<C: 'static, W> {
 
 /// A pool, see the module.
 pub(crate) struct Pool<C: 'static, W: 'static> {
-    places: &'static [Place<C, W>],
+    places: &'static [ValueSlot<C, W>],
     limit: usize,
 }
 
@@ -65,7 +65,7 @@ impl<C: Send + Sync, W: Send + Sync> Pool<C, W> {
         let mut all = Some(all);
         let cells_of: &'static [Option<Cells<C>>] = memory.fill(1, || all.take())?;
         let cells_of = cells_of.first()?.as_ref()?;
-        let place = || Place {
+        let place = || ValueSlot {
             taken: AtomicBool::new(false),
             handles: AtomicUsize::new(0),
             start: AtomicUsize::new(0),
@@ -79,7 +79,7 @@ impl<C: Send + Sync, W: Send + Sync> Pool<C, W> {
 
     /// Bytes that such a pool takes.
     pub(crate) fn bytes(places: usize, cells: usize) -> usize {
-        let each = size_of::<Place<C, W>>() + size_of::<Span>();
+        let each = size_of::<ValueSlot<C, W>>() + size_of::<Span>();
         let places = places.saturating_mul(each);
         cells.saturating_mul(size_of::<C>()).saturating_add(places).saturating_add(size_of::<Cells<C>>())
     }
@@ -101,7 +101,7 @@ impl<C: Send + Sync, W: Send + Sync> Pool<C, W> {
 
     /// Claims a place, for a value that has no cells so far.
     pub(crate) fn claim(&self) -> Result<Handle<C, W>, Lacks> {
-        let take = |place: &&Place<C, W>| {
+        let take = |place: &&ValueSlot<C, W>| {
             !place.taken.load(Ordering::Relaxed)
                 && place.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
         };
@@ -114,7 +114,7 @@ impl<C: Send + Sync, W: Send + Sync> Pool<C, W> {
 }
 
 /// A claim on a place; the last one frees it.
-pub(crate) struct Handle<C: 'static, W: 'static>(&'static Place<C, W>);
+pub(crate) struct Handle<C: 'static, W: 'static>(&'static ValueSlot<C, W>);
 
 impl<C, W> Handle<C, W> {
     /// What is known of the value besides its cells.

@@ -178,7 +178,7 @@ impl<P: Port> Vci<P> {
         }
         if self.lags.take(Lag::Deaths) {
             if let Ok(mut at) = self.state.lock().at(active, self, callbacks) {
-                at.bury();
+                at.reclaim_from_dead();
             }
             self.look_after(active, callbacks);
         }

@@ -64,7 +64,7 @@ impl<A> Engine<A> {
                         called: key.part & CALLED != 0,
                     }));
                 }
-                if self.queue.is_stirred() {
+                if self.queue.must_retry() {
                     // Before the callback, which may call another one.
                     pass.moved += self.start_waiting(port);
                 }
@@ -73,7 +73,7 @@ impl<A> Engine<A> {
                 }
             }
         }
-        if self.queue.is_stirred() {
+        if self.queue.must_retry() {
             let ended = self.end_waiting(transport.me(), port, &mut pass.moved);
             if ended.is_some() {
                 return ended;
@@ -174,7 +174,7 @@ impl<A> Engine<A> {
         // The caller may want to have its memory to itself.
         self.in_flight.remove(&mut self.slots, number);
         self.slots.close(number);
-        self.queue.stir();
+        self.queue.retry();
         if asked {
             // There is a place for every class route.
             let _ = self.give_up(Leaving::Unwanted);

@@ -264,7 +264,7 @@ impl<A> Engine<A> {
     /// Whether nothing becomes of the collectives in flight before something arrives, if the last advance moved none.
     pub(crate) fn is_stalled(&self) -> bool {
         !self.calls
-            && !self.queue.is_stirred()
+            && !self.queue.must_retry()
             && !self.answers
             && self.leaving.is_empty()
             && self.slots.values().all(Slot::is_stalled)

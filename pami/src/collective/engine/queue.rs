@@ -59,12 +59,12 @@ pub(super) struct Queue<A: 'static> {
     /// In the order of calls.
     order: List,
     /// Something has changed since the first ones were last tried.
-    stirred: bool,
+    retries: bool,
 }
 
 impl<A> Queue<A> {
     pub(super) fn new(slots: &'static mut [QueueSlot<A>]) -> Self {
-        Self { calls: SlotTable::new(slots), order: List::EMPTY, stirred: false }
+        Self { calls: SlotTable::new(slots), order: List::EMPTY, retries: false }
     }
 
     pub(super) fn into_slots(self) -> &'static mut [QueueSlot<A>] {
@@ -78,14 +78,14 @@ impl<A> Queue<A> {
 
     /// Whether the first ones are to be tried.
     #[inline]
-    pub(super) fn is_stirred(&self) -> bool {
-        self.stirred
+    pub(super) fn must_retry(&self) -> bool {
+        self.retries
     }
 
     /// There may be room, or one cannot start any more.
     #[inline]
-    pub(super) fn stir(&mut self) {
-        self.stirred = !self.is_empty();
+    pub(super) fn retry(&mut self) {
+        self.retries = !self.is_empty();
     }
 
     /// Whether calls of the geometry at this place of the table wait.
@@ -238,7 +238,7 @@ impl<A> Engine<A> {
                 Err(refused) => self.refused(number, refused),
             }
         }
-        self.queue.stirred = self.queue.calls.values().any(|call| call.failed.is_some());
+        self.queue.retries = self.queue.calls.values().any(|call| call.failed.is_some());
         started
     }
 
@@ -271,7 +271,7 @@ impl<A> Engine<A> {
     ) -> Option<EndedCollective<A>> {
         *moved += self.start_waiting(port);
         let ended = self.queue.take_failed(me)?;
-        self.queue.stir();
+        self.queue.retry();
         *moved += 1;
         Some(ended)
     }

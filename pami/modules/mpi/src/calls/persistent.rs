@@ -5,7 +5,7 @@ use crate::data::Data;
 use crate::envelope::PROC_NULL;
 use crate::error::{Error, Result};
 use crate::library::{Communicator, Mpi};
-use crate::request::{Mode, Operation, Phase, Request};
+use crate::request::{Mode, Phase, PointToPoint, Request};
 use crate::status::Status;
 use pami::client::Node;
 
@@ -17,7 +17,7 @@ impl<N: Node> Communicator<N> {
             let operation = if dest == PROC_NULL {
                 None
             } else {
-                Some(Operation::Send(self.sending(state, data, dest, tag, mode)?))
+                Some(PointToPoint::Send(self.sending(state, data, dest, tag, mode)?))
             };
             let slot = state.requests.prepare(operation, Status::EMPTY)?;
             Ok(state.requests.name(slot))
@@ -59,7 +59,7 @@ impl<N: Node> Communicator<N> {
             let operation = if source == PROC_NULL {
                 None
             } else {
-                Some(Operation::Receive(self.receiving(state, data, source, tag)?))
+                Some(PointToPoint::Receive(self.receiving(state, data, source, tag)?))
             };
             let nobody = if source == PROC_NULL { Status::NOBODY } else { Status::EMPTY };
             let slot = state.requests.prepare(operation, nobody)?;

@@ -5,7 +5,7 @@ use crate::envelope::{ANY_SOURCE, ANY_TAG, INTERNAL, PROC_NULL, TAG_UB};
 use crate::error::{Error, Result};
 use crate::library::Communicator;
 use crate::message::{At, Short, Wanted};
-use crate::request::{Awaits, Mode, Operation, Receiving, Request, Sending};
+use crate::request::{Awaits, Mode, PointToPoint, Receiving, Request, Sending};
 use crate::status::Status;
 use crate::vci::State;
 use core::sync::atomic::Ordering;
@@ -163,7 +163,7 @@ impl<N: Node> Communicator<N> {
             self.work(active, state, |at| {
                 let request = at.requests.open_for(internal, || {
                     let (data, awaits) = (data.span().clone(), Awaits::Turn);
-                    Operation::Send(Sending { data, target, communicator, source, tag, mode, awaits })
+                    PointToPoint::Send(Sending { data, target, communicator, source, tag, mode, awaits })
                 })?;
                 at.begin_send(request.slot());
                 Ok(request)
@@ -260,7 +260,7 @@ impl<N: Node> Communicator<N> {
             self.work(active, state, |at| {
                 let request = at.requests.open_for(internal, || {
                     let (data, message) = (data.span().clone(), None);
-                    Operation::Receive(Receiving { data, communicator, source, tag, from, message })
+                    PointToPoint::Receive(Receiving { data, communicator, source, tag, from, message })
                 })?;
                 at.post(request.slot(), &Wanted { communicator, source, tag });
                 Ok(request)

@@ -6,7 +6,7 @@ use crate::envelope::PROC_NULL;
 use crate::error::{Error, Result};
 use crate::library::Communicator;
 use crate::message::Wanted;
-use crate::request::{Operation, Receiving, Request};
+use crate::request::{PointToPoint, Receiving, Request};
 use crate::status::Status;
 use pami::client::Node;
 
@@ -117,7 +117,7 @@ impl<N: Node> Communicator<N> {
                 from: Some(origin),
                 message: None,
             };
-            let slot = at.requests.open(Some(Operation::Receive(receiving)))?;
+            let slot = at.requests.open(Some(PointToPoint::Receive(receiving)))?;
             at.receive_waiting(slot, place);
             Ok(at.requests.name(slot))
         })

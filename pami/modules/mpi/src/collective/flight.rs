@@ -133,7 +133,7 @@ const NOBODYS: usize = usize::MAX;
 enum Stage {
     Called,
     /// All are being asked for the large place.
-    Asks,
+    Agreeing,
     /// All have answered; those that still have it may use it.
     Answered,
     /// The layer below has it.
@@ -143,7 +143,7 @@ enum Stage {
 /// What became of an attempt to start.
 enum Start {
     /// All are being asked.
-    Asks,
+    Agreeing,
     /// The layer below has it, or what stands for it.
     Started,
     /// There is no memory to pack its data in now, or no place below to wait in.
@@ -217,7 +217,7 @@ impl Collectives {
     /// Of those that may start the one behind so many others: only the first of each geometry may.
     fn next(&self, others: usize) -> Option<u32> {
         let may_start = |&(index, flight): &(u32, &Flight)| {
-            flight.stage != Stage::Asks && self.waiting_of(flight.geometry).next() == Some(index)
+            flight.stage != Stage::Agreeing && self.waiting_of(flight.geometry).next() == Some(index)
         };
         self.waiting().filter(may_start).map(|(index, _)| index).nth(others)
     }
@@ -263,7 +263,7 @@ impl Collectives {
         let started = if behind { Ok(Start::Again) } else { self.start(active, index, means) };
         match started {
             Ok(Start::Started) => {}
-            Ok(Start::Asks | Start::Again) => self.waiting.push(&mut self.flights, index),
+            Ok(Start::Agreeing | Start::Again) => self.waiting.push(&mut self.flights, index),
             Err(error) => {
                 self.remove(index);
                 return Err(error);
@@ -426,8 +426,8 @@ impl Collectives {
             self.larges.release(flight.large.take());
             return Start::later(error);
         }
-        flight.stage = Stage::Asks;
-        Ok(Start::Asks)
+        flight.stage = Stage::Agreeing;
+        Ok(Start::Agreeing)
     }
 
     /// All have answered whether they have the large place.
@@ -458,7 +458,7 @@ impl Collectives {
                 if refused { Ok(self.tell(active, index, means)) } else { self.start(active, index, means) };
             match started {
                 Ok(Start::Again) => without_room += 1,
-                Ok(Start::Asks) => {}
+                Ok(Start::Agreeing) => {}
                 Ok(Start::Started) if refused => drop(self.remove(index)),
                 Ok(Start::Started) => _ = self.waiting.remove(&mut self.flights, index),
                 Err(error) => self.give_up(index, error, requests),
@@ -481,7 +481,7 @@ impl Collectives {
     pub(crate) fn end(&mut self, request: u16, status: Status) -> Option<Status> {
         let found = self.flights.iter().find(|(_, flight)| flight.request == request);
         let Some((index, flight)) = found else { return Some(status) };
-        if flight.stage == Stage::Asks && status.error.is_none() {
+        if flight.stage == Stage::Agreeing && status.error.is_none() {
             self.answered(index);
             return None;
         }

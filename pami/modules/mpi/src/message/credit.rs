@@ -62,14 +62,14 @@ pub(super) struct Credit {
 
 /// The units of a context.
 #[derive(Default)]
-pub(super) struct Pool {
+pub(super) struct CreditPool {
     /// Granted to nobody.
     free: u32,
     /// What each peer is sure of.
     sure: u16,
 }
 
-impl Pool {
+impl CreditPool {
     /// A pool of so many units, for so many peers.
     pub(super) fn new(units: usize, peers: usize) -> Self {
         let sure = (units / 2 / peers.max(1)).min(FIRST.into());
@@ -151,7 +151,7 @@ impl Pool {
     }
 
     /// A peer's node died: nothing more comes from there, and nothing is owed to it.
-    pub(super) fn bury(&mut self, credit: &mut Credit) {
+    pub(super) fn peer_died(&mut self, credit: &mut Credit) {
         (credit.dead, credit.owed) = (true, 0);
         self.take_back(credit, u16::MAX);
     }

@@ -3,7 +3,7 @@ use std::vec;
 use std::vec::Vec;
 
 /// Grants to peers in turn until nobody gets more: as much is left free as who was granted some has then.
-fn grant_all(pool: &mut Pool, credits: &mut [Credit]) {
+fn grant_all(pool: &mut CreditPool, credits: &mut [Credit]) {
     while credits.iter_mut().fold(false, |any, credit| {
         let more = pool.grant(credit);
         assert!(!more || u32::from(credit.granted) <= pool.free, "{credit:?} of {}", pool.free);
@@ -12,14 +12,14 @@ fn grant_all(pool: &mut Pool, credits: &mut [Credit]) {
 }
 
 /// All units, wherever they are.
-fn sum(pool: &Pool, credits: &[Credit]) -> u32 {
+fn sum(pool: &CreditPool, credits: &[Credit]) -> u32 {
     pool.free + credits.iter().map(|credit| u32::from(credit.granted)).sum::<u32>()
 }
 
 #[test]
 fn r9_each_is_sure_of_a_share_of_half_the_pool_and_the_busy_ones_have_equal_parts_of_the_rest() {
     for (units, peers) in [(512, 2), (512, 8), (512, 64), (512, 256), (512, 1000), (64, 5), (1, 1), (0, 3)] {
-        let mut pool = Pool::new(units, peers);
+        let mut pool = CreditPool::new(units, peers);
         let mut credits = vec![pool.first(); peers];
         let sure = (units / 2 / peers).min(32) as u16;
         assert!(
@@ -46,7 +46,7 @@ fn r9_each_is_sure_of_a_share_of_half_the_pool_and_the_busy_ones_have_equal_part
 
 #[test]
 fn r9_who_has_more_than_is_free_has_less_with_every_message_that_leaves_until_all_have_the_same() {
-    let mut pool = Pool::new(300, 100);
+    let mut pool = CreditPool::new(300, 100);
     let mut credits = vec![pool.first(); 3];
     grant_all(&mut pool, &mut credits[..1]);
     let alone = credits[0].granted;
@@ -64,7 +64,7 @@ fn r9_who_has_more_than_is_free_has_less_with_every_message_that_leaves_until_al
 
 #[test]
 fn r9_who_is_sure_of_none_asks_once_and_waits_until_there_is_an_answer() {
-    let pool = Pool::new(64, 33);
+    let pool = CreditPool::new(64, 33);
     let mut credit = pool.first();
     assert!(!credit.is_known() && !credit.has(1));
     assert!(credit.asks() && !credit.asks() && !credit.is_known());
@@ -79,7 +79,7 @@ fn r9_who_is_sure_of_none_asks_once_and_waits_until_there_is_an_answer() {
 
 #[test]
 fn r9_a_peer_gives_back_no_more_than_it_was_granted() {
-    let mut pool = Pool::new(64, 33);
+    let mut pool = CreditPool::new(64, 33);
     let mut credit = pool.first();
     assert!(pool.grant(&mut credit));
     credit.told(credit.owed());
@@ -91,7 +91,7 @@ fn r9_a_peer_gives_back_no_more_than_it_was_granted() {
 
 #[test]
 fn r9_a_message_that_leaves_takes_no_peer_below_what_it_is_sure_of() {
-    let mut pool = Pool::new(80, 1);
+    let mut pool = CreditPool::new(80, 1);
     let mut credit = pool.first();
     let sure = credit.granted;
     pool.grant(&mut credit);
@@ -109,7 +109,7 @@ fn r9_a_message_that_leaves_takes_no_peer_below_what_it_is_sure_of() {
 
 #[test]
 fn r9_what_a_peer_may_use_again_after_a_recall_can_be_recalled_again() {
-    let mut pool = Pool::new(300, 1);
+    let mut pool = CreditPool::new(300, 1);
     let mut credit = pool.first();
     pool.grant(&mut credit);
     credit.told(credit.owed());
@@ -126,7 +126,7 @@ fn r9_what_a_peer_may_use_again_after_a_recall_can_be_recalled_again() {
 
 #[test]
 fn d9_r9_what_lies_here_of_a_peer_is_never_more_than_it_was_granted() {
-    let mut pool = Pool::new(64, 2);
+    let mut pool = CreditPool::new(64, 2);
     let mut credits = [pool.first(); 2];
     let sure = credits[0].granted;
     assert!((0..sure).all(|_| credits[0].keep(1)));
@@ -142,12 +142,12 @@ fn d9_r9_what_lies_here_of_a_peer_is_never_more_than_it_was_granted() {
 
 #[test]
 fn r2_r9_what_a_dead_peer_had_is_free_once_none_of_it_lies_here() {
-    let mut pool = Pool::new(300, 2);
+    let mut pool = CreditPool::new(300, 2);
     let mut credit = pool.first();
     pool.grant(&mut credit);
     let all = pool.free + u32::from(credit.total());
     assert!(credit.keep(3));
-    pool.bury(&mut credit);
+    pool.peer_died(&mut credit);
     assert_eq!((pool.free, credit.total(), pool.excess(&credit)), (all - 3, 3, 0));
     pool.taken(&mut credit, 3);
     assert_eq!((pool.free, credit.total(), credit.is_due()), (all, 0, false));

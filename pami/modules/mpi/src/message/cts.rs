@@ -26,9 +26,9 @@ impl<P: Port> At<'_, P> {
         if let Some(sending) = self.sending(slot) {
             sending.awaits = Awaits::Room { receiver };
         }
-        let behind = self.messages.peer(origin).is_some_and(|peer| !peer.cts.is_empty());
+        let behind = self.messages.peer(origin).is_some_and(|peer| !peer.data_due.is_empty());
         if behind || self.send_data(slot).is_err() {
-            self.messages.wait_for_room(self.requests, origin, |peer| &mut peer.cts, slot);
+            self.messages.wait_for_room(self.requests, origin, |peer| &mut peer.data_due, slot);
             self.lags.set(Lag::Messages);
         }
     }
@@ -94,6 +94,6 @@ impl<P: Port> At<'_, P> {
 
     /// Sends to a peer whose CTS came go on, as far as there is room.
     pub(super) fn go_on_with_data(&mut self, task: usize) {
-        self.drain(task, |peer| &mut peer.cts, Self::send_data);
+        self.drain(task, |peer| &mut peer.data_due, Self::send_data);
     }
 }

@@ -6,7 +6,7 @@ use crate::data::{Span, WORD};
 use crate::envelope::{ASK, Envelope, RTS, SHORT_OF_CREDIT, SYNCHRONOUS, Source};
 use crate::lags::Lag;
 use crate::protocols::{self, Protocols};
-use crate::request::{Awaits, Mode, NONE, Operation, Sending};
+use crate::request::{Awaits, Mode, NONE, PointToPoint, Sending};
 use crate::status::Status;
 use pami::device::Port;
 use pami::{Active, Endpoint, Layout, Outgoing, Payload, SendError};
@@ -33,7 +33,7 @@ impl Short<'_> {
     /// Its envelope, if it need not wait for its turn and there is credit for so many units.
     #[inline(always)]
     fn envelope(&self, peer: &Peer, len: usize, units: u16) -> Option<Envelope> {
-        if !peer.line.is_empty() || !peer.credit.has(units) {
+        if !peer.pending.is_empty() || !peer.credit.has(units) {
             return None;
         }
         Some(Envelope {
@@ -159,7 +159,7 @@ impl<P: Port> At<'_, P> {
     pub(crate) fn begin_send(&mut self, slot: u16) {
         let Some(target) = self.sending(slot).map(|sending| sending.target) else { return };
         if self.messages.has_line(target) || self.send_envelope(slot).is_err() {
-            self.messages.wait_for_room(self.requests, target, |peer| &mut peer.line, slot);
+            self.messages.wait_for_room(self.requests, target, |peer| &mut peer.pending, slot);
             self.lags.set(Lag::Messages);
         }
     }
@@ -185,7 +185,7 @@ impl<P: Port> At<'_, P> {
     pub(super) fn send_envelope(&mut self, slot: u16) -> Result<(), SendError> {
         // Away from the table meanwhile.
         let Some(mut operation) = self.requests.take_operation(slot) else { return Ok(()) };
-        let Operation::Send(sending) = &mut operation else { return Ok(()) };
+        let PointToPoint::Send(sending) = &mut operation else { return Ok(()) };
         let synchronous = sending.mode == Mode::Synchronous;
         let flags = if synchronous { SYNCHRONOUS } else { 0 };
         let how = self.how(sending);
@@ -309,8 +309,8 @@ impl<P: Port> At<'_, P> {
     }
 
     /// Sends to a peer what waits for its turn, as far as there is room.
-    pub(super) fn go_on_with_line(&mut self, task: usize) {
-        self.drain(task, |peer| &mut peer.line, Self::send_envelope);
+    pub(super) fn go_on_with_pending(&mut self, task: usize) {
+        self.drain(task, |peer| &mut peer.pending, Self::send_envelope);
     }
 
     /// Takes requests out of a peer's list as long as `go_on` finds room for them.

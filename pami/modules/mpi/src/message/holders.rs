@@ -1,7 +1,7 @@
 //! Who has more credit than it is sure of: found without a look at all tasks (SPEC R-9).
 
 use super::Peer;
-use super::credit::Pool;
+use super::credit::CreditPool;
 use crate::error::Result;
 use base::fill;
 use pami::client::Node;
@@ -25,7 +25,7 @@ impl Holders {
     }
 
     /// A task was granted more.
-    pub(super) fn note(&mut self, task: u32, peers: &mut [Peer], pool: &Pool) {
+    pub(super) fn note(&mut self, task: u32, peers: &mut [Peer], pool: &CreditPool) {
         if peers[task as usize].holds {
             return;
         }
@@ -42,11 +42,11 @@ impl Holders {
     }
 
     /// The one that could give back most, of some; the next call looks at others. How much, and its task.
-    pub(super) fn most(&mut self, peers: &mut [Peer], pool: &Pool) -> Option<(u16, u32)> {
+    pub(super) fn most(&mut self, peers: &mut [Peer], pool: &CreditPool) -> Option<(u16, u32)> {
         self.look(LOOKS.min(self.count), peers, pool)
     }
 
-    fn look(&mut self, looks: usize, peers: &mut [Peer], pool: &Pool) -> Option<(u16, u32)> {
+    fn look(&mut self, looks: usize, peers: &mut [Peer], pool: &CreditPool) -> Option<(u16, u32)> {
         let mut most = None;
         for _ in 0..looks {
             if self.at >= self.count {
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn r9_who_has_most_is_found_among_the_few_that_hold_some_and_all_of_them_in_turn() {
         const TASKS: usize = 10_000;
-        let mut pool = Pool::new(100, TASKS);
+        let mut pool = CreditPool::new(100, TASKS);
         let mut peers = vec![Peer::new(pool.first()); TASKS];
         let mut holders = Holders { tasks: Box::leak(Box::new([0; 100])), count: 0, at: 0 };
         for task in [7, 9_999] {
@@ -86,12 +86,12 @@ mod tests {
         }
         assert!(pool.grant(&mut peers[9_999].credit));
         assert_eq!((holders.count, holders.most(&mut peers, &pool).map(|most| most.1)), (2, Some(9_999)));
-        pool.bury(&mut peers[9_999].credit);
+        pool.peer_died(&mut peers[9_999].credit);
         assert_eq!(holders.most(&mut peers, &pool).map(|most| most.1), Some(7));
         assert_eq!((holders.count, peers[9_999].holds), (1, false));
         // Whoever held some once makes room.
         for task in 100..1_000 {
-            pool.bury(&mut peers[task - 1].credit);
+            pool.peer_died(&mut peers[task - 1].credit);
             assert!(pool.grant(&mut peers[task].credit));
             holders.note(task as u32, &mut peers, &pool);
             assert!(peers[task].holds);

@@ -2,7 +2,7 @@
 
 use super::{At, Messages};
 use crate::envelope::{ANY_SOURCE, ANY_TAG, Envelope};
-use crate::request::{Operation, Requests};
+use crate::request::{PointToPoint, Requests};
 use crate::status::Status;
 use pami::Endpoint;
 use pami::device::Port;
@@ -28,11 +28,11 @@ impl Wanted {
 #[inline]
 fn wanted(requests: &Requests, slot: u16) -> Option<Wanted> {
     match requests.get(slot)?.operation.as_ref()? {
-        Operation::Receive(receiving) => {
+        PointToPoint::Receive(receiving) => {
             let (communicator, source, tag) = (receiving.communicator, receiving.source, receiving.tag);
             Some(Wanted { communicator, source, tag })
         }
-        Operation::Send(_) => None,
+        PointToPoint::Send(_) => None,
     }
 }
 

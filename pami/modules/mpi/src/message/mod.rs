@@ -37,12 +37,12 @@ use crate::envelope::{ANSWER, Envelope, RECALL, RTS};
 use crate::error::Result;
 use crate::lags::Lags;
 use crate::protocols::Protocols;
-use crate::request::{NONE, Operation, Receiving, Request, Requests, Sending};
+use crate::request::{NONE, PointToPoint, Receiving, Request, Requests, Sending};
 use crate::settings::Settings;
 pub(crate) use arrive::Taken;
 use base::fill;
 use bulk::Bulk;
-use credit::{Credit, Pool, units_of};
+use credit::{Credit, CreditPool, units_of};
 pub(crate) use depart::Short;
 use holders::Holders;
 pub(crate) use matching::Wanted;
@@ -59,11 +59,11 @@ struct Peer {
     /// Kinds of control messages that are still to go there, a bit each.
     unsaid: u16,
     /// Sends there that wait for their turn, in order.
-    line: List,
+    pending: List,
     /// Receives that have to tell it something.
-    owing: List,
+    cts_due: List,
     /// Sends there that wait for room for their data.
-    cts: List,
+    data_due: List,
     /// RTS that went there, and that came from there: both sides number them by their order.
     rts_sent: u32,
     seen: u32,
@@ -95,7 +95,7 @@ pub(crate) struct Messages {
     /// Peers that something has to go to, each for itself: one that has no room does not hold up the others.
     queue: List,
     /// Its memory for unexpected messages, which peers are granted.
-    pool: Pool,
+    pool: CreditPool,
     /// Peers that have more of it than they are sure of.
     holders: Holders,
     /// Counts looks after nodes.
@@ -107,7 +107,7 @@ impl Messages {
         let tasks = node.tasks() as usize;
         // As many as a peer can be granted.
         let units = chunks_of(settings.unexpected_bytes).min(u16::MAX.into());
-        let pool = Pool::new(units, tasks);
+        let pool = CreditPool::new(units, tasks);
         Ok(Self {
             unexpected: Unexpected::new(node, (units, settings.rts_places), units)?,
             bulk: Bulk::new(node, settings.regions)?,
@@ -149,7 +149,7 @@ impl Messages {
         internal: bool,
         receiving: impl FnOnce() -> Receiving,
     ) -> Option<Request> {
-        let request = requests.open_for(internal, || Operation::Receive(receiving())).ok()?;
+        let request = requests.open_for(internal, || PointToPoint::Receive(receiving())).ok()?;
         self.posted.append(requests, request.slot().into());
         Some(request)
     }
@@ -203,7 +203,7 @@ impl Messages {
 
     /// Whether sends to a peer wait for their turn.
     fn has_line(&self, peer: Endpoint) -> bool {
-        self.peers.get(peer.task() as usize).is_some_and(|peer| !peer.line.is_empty())
+        self.peers.get(peer.task() as usize).is_some_and(|peer| !peer.pending.is_empty())
     }
 
     /// As [`passed`](Self::passed), of a message of one unit. Returns whether that was all: if not, nothing was done.
@@ -332,9 +332,9 @@ impl Peer {
         Self {
             credit,
             unsaid: 0,
-            line: List::EMPTY,
-            owing: List::EMPTY,
-            cts: List::EMPTY,
+            pending: List::EMPTY,
+            cts_due: List::EMPTY,
+            data_due: List::EMPTY,
             rts_sent: 0,
             seen: 0,
             refused: Refused { first: 0, count: 0 },
@@ -357,15 +357,15 @@ pub(crate) struct At<'a, P: Port> {
 impl<P: Port> At<'_, P> {
     fn sending(&mut self, slot: u16) -> Option<&mut Sending> {
         match self.requests.get_mut(slot)?.active()? {
-            Operation::Send(sending) => Some(sending),
-            Operation::Receive(_) => None,
+            PointToPoint::Send(sending) => Some(sending),
+            PointToPoint::Receive(_) => None,
         }
     }
 
     fn receiving(&mut self, slot: u16) -> Option<&mut Receiving> {
         match self.requests.get_mut(slot)?.active()? {
-            Operation::Receive(receiving) => Some(receiving),
-            Operation::Send(_) => None,
+            PointToPoint::Receive(receiving) => Some(receiving),
+            PointToPoint::Send(_) => None,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::envelope::{CREDIT, CTS, Control, Envelope, MATCHED, REFUSED, RTS, SYN
 use crate::error::Error;
 use crate::lags::Lag;
 use crate::protocols;
-use crate::request::{Arrived, NONE, Operation, Progress, Receiving, Request, Requests};
+use crate::request::{Arrived, NONE, PointToPoint, Progress, Receiving, Request, Requests};
 use crate::status::Status;
 use pami::device::Port;
 use pami::{Endpoint, OperationError, SendError};
@@ -176,7 +176,7 @@ impl<P: Port> At<'_, P> {
             return;
         }
         let messages = &mut *self.messages;
-        if let Some(Operation::Receive(receiving)) =
+        if let Some(PointToPoint::Receive(receiving)) =
             self.requests.get_mut(slot).and_then(|slot| slot.active())
         {
             messages.unexpected.read(place, |at, data| receiving.place(at, data));
@@ -228,7 +228,7 @@ impl<P: Port> At<'_, P> {
     pub(super) fn tell(&mut self, slot: u16) {
         let Some(message) = self.receiving(slot).and_then(|receiving| receiving.message) else { return };
         if self.try_to_tell(slot).is_err() {
-            self.messages.wait_for_room(self.requests, message.origin, |peer| &mut peer.owing, slot);
+            self.messages.wait_for_room(self.requests, message.origin, |peer| &mut peer.cts_due, slot);
             self.lags.set(Lag::Messages);
         }
     }
@@ -277,7 +277,7 @@ impl<P: Port> At<'_, P> {
 
     /// Receives that have to tell a peer something do, as far as there is room.
     pub(super) fn go_on_telling(&mut self, task: usize) {
-        self.drain(task, |peer| &mut peer.owing, Self::try_to_tell);
+        self.drain(task, |peer| &mut peer.cts_due, Self::try_to_tell);
     }
 
     /// Tells a peer what it may use again, if that is much. Returns whether there was room.
@@ -313,7 +313,7 @@ impl<P: Port> At<'_, P> {
             if all == 0 {
                 return true;
             }
-            if !peer.owing.is_empty() {
+            if !peer.cts_due.is_empty() {
                 return false;
             }
             let count = u16::try_from(all).unwrap_or(u16::MAX);
@@ -340,8 +340,8 @@ impl<P: Port> At<'_, P> {
             let told = self.tell_refused(at);
             self.go_on_with_data(at);
             let paid = self.pay(at);
-            self.go_on_with_line(at);
-            let lists = |peer: &Peer| [peer.owing, peer.cts, peer.line].iter().all(List::is_empty);
+            self.go_on_with_pending(at);
+            let lists = |peer: &Peer| [peer.cts_due, peer.data_due, peer.pending].iter().all(List::is_empty);
             if !said || !told || !paid || !self.messages.peers.get(at).is_some_and(lists) {
                 self.messages.queue(task);
             }

@@ -1,7 +1,7 @@
 //! Persistent requests that are started, and receives that are cancelled.
 
 use super::At;
-use crate::request::{Awaits, Operation};
+use crate::request::{Awaits, PointToPoint};
 use crate::status::Status;
 use pami::device::Port;
 
@@ -10,11 +10,11 @@ impl<P: Port> At<'_, P> {
     pub(crate) fn start(&mut self, slot: u16) {
         let Some(place) = self.requests.get_mut(slot) else { return };
         match &mut place.operation {
-            Some(Operation::Send(sending)) => {
+            Some(PointToPoint::Send(sending)) => {
                 sending.awaits = Awaits::Turn;
                 self.begin_send(slot);
             }
-            Some(Operation::Receive(receiving)) => {
+            Some(PointToPoint::Receive(receiving)) => {
                 receiving.message = None;
                 self.begin_receive(slot);
             }

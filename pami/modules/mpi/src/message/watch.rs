@@ -3,7 +3,7 @@
 use super::{At, Messages};
 use crate::envelope::INTERNAL;
 use crate::error::Error;
-use crate::request::{Arrived, Awaits, Operation, Progress, Receiving};
+use crate::request::{Arrived, Awaits, PointToPoint, Progress, Receiving};
 use crate::status::Status;
 use pami::device::Port;
 use pami::{Endpoint, GeometryId};
@@ -15,19 +15,20 @@ enum Other {
     Anybody(GeometryId),
 }
 
-fn other(operation: &Operation) -> Option<Other> {
+fn other(operation: &PointToPoint) -> Option<Other> {
     match operation {
         // The layer below ends what it has, and refuses what it has not.
-        Operation::Send(sending) => match sending.awaits {
+        PointToPoint::Send(sending) => match sending.awaits {
             // The first to a peer may wait for its answer.
             Awaits::Turn | Awaits::Match | Awaits::Cts { .. } => Some(Other::Endpoint(sending.target)),
             _ => None,
         },
         // The layer below ends this.
-        Operation::Receive(Receiving {
-            message: Some(Arrived { progress: Progress::Pulling, .. }), ..
+        PointToPoint::Receive(Receiving {
+            message: Some(Arrived { progress: Progress::Pulling, .. }),
+            ..
         }) => None,
-        Operation::Receive(receiving) => {
+        PointToPoint::Receive(receiving) => {
             let origin = receiving.message.map(|message| message.origin).or(receiving.from);
             let communicator = GeometryId(receiving.communicator & !INTERNAL);
             Some(origin.map_or(Other::Anybody(communicator), Other::Endpoint))
@@ -61,13 +62,13 @@ impl<P: Port> At<'_, P> {
 
     /// Takes back what those were granted whose nodes died.
     #[cold]
-    pub(crate) fn bury(&mut self) {
+    pub(crate) fn reclaim_from_dead(&mut self) {
         let me = self.active.endpoint();
         let Messages { peers, pool, .. } = &mut *self.messages;
         for (task, peer) in (0..).zip(peers.iter_mut()) {
             let endpoint = Endpoint::from_parts(me.client(), task, me.context());
             if self.active.death_of(endpoint).is_some() {
-                pool.bury(&mut peer.credit);
+                pool.peer_died(&mut peer.credit);
             }
         }
     }
@@ -84,8 +85,8 @@ impl<P: Port> At<'_, P> {
                     if let Other::Endpoint(peer) = other
                         && let Some(peer) = self.messages.peer(peer)
                     {
-                        peer.owing.remove(self.requests, slot.into());
-                        peer.line.remove(self.requests, slot.into());
+                        peer.cts_due.remove(self.requests, slot.into());
+                        peer.pending.remove(self.requests, slot.into());
                     }
                     self.give_up_region(slot);
                     self.requests.complete(slot, Status::failed(Error::NodeDead(node)));

@@ -12,7 +12,7 @@ use crate::settings::SEEKERS;
 use crate::status::Status;
 pub(crate) use awaited::Awaited;
 use core::sync::atomic::{AtomicU32, Ordering};
-pub(crate) use operation::{Arrived, Awaits, Mode, Operation, Progress, Receiving, Sending};
+pub(crate) use operation::{Arrived, Awaits, Mode, PointToPoint, Progress, Receiving, Sending};
 use rings::list::{Link, Links, List};
 use rings::slot_table::{self, Leaves, SlotTable};
 use rings::table::Key;
@@ -88,7 +88,7 @@ pub(crate) struct Entry {
     /// What is told at its end, if it is not [`Status::EMPTY`].
     pub(crate) status: Option<Status>,
     /// What is to be done; `None` for requests of collectives and windows.
-    pub(crate) operation: Option<Operation>,
+    pub(crate) operation: Option<PointToPoint>,
 }
 
 /// The generation of the active request in each slot of a context, or of the communicator in each place, 0 where there is
@@ -117,7 +117,7 @@ impl Links for Requests {
 
 impl Entry {
     /// What it is doing.
-    pub(crate) fn active(&mut self) -> Option<&mut Operation> {
+    pub(crate) fn active(&mut self) -> Option<&mut PointToPoint> {
         if self.phase == Phase::Active { self.operation.as_mut() } else { None }
     }
 
@@ -195,7 +195,7 @@ impl Requests {
     ///
     /// # Errors
     /// [`Error::NoMem`].
-    pub(crate) fn open(&mut self, operation: Option<Operation>) -> Result<u16> {
+    pub(crate) fn open(&mut self, operation: Option<PointToPoint>) -> Result<u16> {
         self.begin(false, || operation).map(|key| key.index as u16)
     }
 
@@ -212,7 +212,11 @@ impl Requests {
     /// # Errors
     /// [`Error::NoMem`]; nothing was made then.
     #[inline(always)]
-    pub(crate) fn open_for(&mut self, own: bool, operation: impl FnOnce() -> Operation) -> Result<Request> {
+    pub(crate) fn open_for(
+        &mut self,
+        own: bool,
+        operation: impl FnOnce() -> PointToPoint,
+    ) -> Result<Request> {
         let Key { index, generation } = self.begin(own, || Some(operation()))?;
         Ok(Request { vci: self.vci, slot: index as u16, generation })
     }
@@ -235,7 +239,7 @@ impl Requests {
     }
 
     #[inline(always)]
-    fn begin(&mut self, own: bool, operation: impl FnOnce() -> Option<Operation>) -> Result<Key> {
+    fn begin(&mut self, own: bool, operation: impl FnOnce() -> Option<PointToPoint>) -> Result<Key> {
         let key = self.insert(own, || Entry {
             phase: Phase::Active,
             persistent: false,
@@ -262,7 +266,7 @@ impl Requests {
     ///
     /// # Errors
     /// [`Error::NoMem`].
-    pub(crate) fn prepare(&mut self, operation: Option<Operation>, status: Status) -> Result<u16> {
+    pub(crate) fn prepare(&mut self, operation: Option<PointToPoint>, status: Status) -> Result<u16> {
         let index = self.open(operation)?;
         if let Some(slot) = self.get_mut(index) {
             slot.phase = Phase::Inactive;
@@ -302,11 +306,11 @@ impl Requests {
     }
 
     /// Takes what is to be done out of the table, to be given back at once.
-    pub(crate) fn take_operation(&mut self, index: u16) -> Option<Operation> {
+    pub(crate) fn take_operation(&mut self, index: u16) -> Option<PointToPoint> {
         self.get_mut(index)?.operation.take()
     }
 
-    pub(crate) fn give_operation(&mut self, index: u16, operation: Operation) {
+    pub(crate) fn give_operation(&mut self, index: u16, operation: PointToPoint) {
         if let Some(slot) = self.get_mut(index) {
             slot.operation = Some(operation);
         }
@@ -362,7 +366,7 @@ impl Requests {
     ) -> bool {
         let left = &mut self.left;
         let ends = |key: Key, entry: &mut Entry| {
-            let Some(Operation::Receive(receiving)) = &entry.operation else { return None };
+            let Some(PointToPoint::Receive(receiving)) = &entry.operation else { return None };
             if entry.persistent || entry.detached || !takes(receiving) {
                 return None;
             }
@@ -387,7 +391,7 @@ impl Requests {
     pub(crate) fn end_receive(&mut self, index: u16, status: impl FnOnce(&Receiving) -> Status) {
         let activity = self.activity;
         let Some(entry) = self.get_mut(index) else { return };
-        if let Some(Operation::Receive(receiving)) = &entry.operation {
+        if let Some(PointToPoint::Receive(receiving)) = &entry.operation {
             entry.status = Some(status(receiving));
         }
         if entry.end((index, activity)) {

@@ -14,7 +14,7 @@ pub(crate) enum Mode {
 }
 
 /// What a request of point to point is to do.
-pub(crate) enum Operation {
+pub(crate) enum PointToPoint {
     Send(Sending),
     Receive(Receiving),
 }

@@ -5,7 +5,7 @@
 
 use super::answers::{ANSWER_BYTES, Answer};
 use super::operate::{WindowBlocks, WindowOperation};
-use super::peer::Peer;
+use super::peer::TargetState;
 use super::table::Windows;
 use super::wire::{AccumulateKind, Reply, Signal, WindowRequest, basic_of, op_of};
 use crate::error::{Error, Result};
@@ -36,7 +36,7 @@ impl Windows {
         let mut values = [0; ANSWER_BYTES];
         let len = (request.len.get() as usize).min(ANSWER_BYTES);
         let good = self.carry_out(&request, kind, message.data, Some(&mut values[..len])).is_ok();
-        let reply = Reply { ask: request.ask, good: u32::from(good).into() };
+        let reply = Reply { fetch: request.fetch, good: u32::from(good).into() };
         let len = if good { len } else { 0 };
         let answer = Answer { to: message.origin, slot: request.slot, reply, len, values };
         self.answers.send(active, protocols, answer)
@@ -52,7 +52,7 @@ impl Windows {
     }
 
     /// The process of a window that a message says that it is from, if it is.
-    fn sender(&mut self, origin: Endpoint, slot: u8, generation: u32, rank: u32) -> Option<&mut Peer> {
+    fn sender(&mut self, origin: Endpoint, slot: u8, generation: u32, rank: u32) -> Option<&mut TargetState> {
         self.generation(slot).filter(|&ours| ours == generation)?;
         self.peer(slot, rank).filter(|peer| peer.endpoint == origin)
     }
@@ -93,9 +93,12 @@ impl Windows {
 
     pub(crate) fn reply_came(&mut self, requests: &mut Requests, message: &Message<'_>) {
         let Ok(reply) = Reply::read_from_bytes(message.header) else { return };
-        let place = reply.ask.get() as usize;
+        let place = reply.fetch.get() as usize;
         // Only who was asked has an answer.
-        let asked = self.asks.get(place).is_some_and(|ask| ask.by_message && ask.target == message.origin);
+        let asked = self
+            .outstanding
+            .get(place)
+            .is_some_and(|fetch| fetch.by_message && fetch.target == message.origin);
         if asked && message.is_whole() {
             let value = if reply.good.get() == 1 { Ok(message.data) } else { Err(Error::Win) };
             self.answered(requests, place, value);
@@ -116,7 +119,7 @@ impl Windows {
     pub(crate) fn look_after<P: Port>(&mut self, active: &mut Active<P>, requests: &mut Requests) {
         let mut after = 0;
         loop {
-            let next = self.asks.by_message().find(|(place, _)| *place >= after);
+            let next = self.outstanding.by_message().find(|(place, _)| *place >= after);
             let Some((place, target)) = next else { break };
             after = place + 1;
             match active.death_of(target) {
@@ -126,8 +129,9 @@ impl Windows {
         }
         for slot in self.slots() {
             let mut dead = None;
-            let waits =
-                |peer: &&mut Peer| peer.exposed && peer.completes == 0 || peer.accessed && peer.posts == 0;
+            let waits = |peer: &&mut TargetState| {
+                peer.exposed && peer.completes == 0 || peer.accessed && peer.posts == 0
+            };
             for peer in self.peers(slot).iter_mut().filter(waits) {
                 match active.death_of(peer.endpoint) {
                     Some(node) => dead = dead.or(Some(Error::NodeDead(node))),

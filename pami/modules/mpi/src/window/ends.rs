@@ -1,6 +1,6 @@
 //! The ends of operations: what the layer below calls.
 
-use super::asks::Wish;
+use super::outstanding::Destination;
 use super::table::Windows;
 use crate::error::{Error, Result};
 use crate::request::Requests;
@@ -58,7 +58,7 @@ impl Windows {
             peer.split += u32::from(end == End::Split);
         }
         if local {
-            self.asks.add_part(request);
+            self.outstanding.add_part(request);
         }
     }
 
@@ -74,17 +74,17 @@ impl Windows {
             peer.served = peer.served.saturating_sub(u32::from(end == End::Fence));
             peer.split = peer.split.saturating_sub(u32::from(end == End::Split));
         }
-        let untold = if local { self.asks.part_ended(requests, request, result) } else { result };
+        let untold = if local { self.outstanding.part_ended(requests, request, result) } else { result };
         if let (Err(error), Some(win)) = (untold, self.win(window)) {
             win.error = win.error.or(Some(error));
         }
     }
 
     pub(crate) fn fetched(&mut self, requests: &mut Requests, place: usize, word: Result<u64>) {
-        let Some(ask) = self.asks.get(place) else { return };
-        match (&ask.wish, word) {
+        let Some(fetch) = self.outstanding.get(place) else { return };
+        match (&fetch.destination, word) {
             // The lower half is the word.
-            (Wish::Data { len: 4, .. }, Ok(word)) => {
+            (Destination::Data { len: 4, .. }, Ok(word)) => {
                 self.answered(requests, place, Ok(&(word as u32).to_ne_bytes()));
             }
             (_, Ok(word)) => self.answered(requests, place, Ok(&word.to_ne_bytes())),
@@ -92,16 +92,16 @@ impl Windows {
         }
     }
 
-    /// The target's value for an ask has come, or will not.
+    /// The target's value for a fetch has come, or will not.
     pub(crate) fn answered(&mut self, requests: &mut Requests, place: usize, value: Result<&[u8]>) {
-        let Some(ask) = self.asks.get(place) else { return };
-        let (window, rank, request, by_message) = (ask.window, ask.rank, ask.request, ask.by_message);
-        let result = match &mut ask.wish {
-            Wish::Data { data, skip, len } => value.and_then(|bytes| {
+        let Some(fetch) = self.outstanding.get(place) else { return };
+        let (window, rank, request, by_message) = (fetch.window, fetch.rank, fetch.request, fetch.by_message);
+        let result = match &mut fetch.destination {
+            Destination::Data { data, skip, len } => value.and_then(|bytes| {
                 let bytes = bytes.get(..*len).ok_or(Error::Win)?;
                 Ok(data.unpack_bytes(*skip, bytes)?)
             }),
-            Wish::Word(word) => {
+            Destination::Word(word) => {
                 // Who looks for it frees the place.
                 *word = Some(value.and_then(|bytes| {
                     let bytes = bytes.try_into().map_err(|_| Error::Win)?;
@@ -110,7 +110,7 @@ impl Windows {
                 return;
             }
         };
-        self.asks.take(place);
+        self.outstanding.take(place);
         if let Some(peer) = self.peer(window, rank) {
             peer.under_way = peer.under_way.saturating_sub(1);
             peer.served = peer.served.saturating_sub(u32::from(by_message));
@@ -119,7 +119,7 @@ impl Windows {
             win.local = win.local.saturating_sub(1);
             win.remote = win.remote.saturating_sub(1);
         }
-        if let Err(error) = self.asks.part_ended(requests, request, result)
+        if let Err(error) = self.outstanding.part_ended(requests, request, result)
             && let Some(win) = self.win(window)
         {
             win.error = win.error.or(Some(error));

@@ -2,10 +2,10 @@
 
 pub(crate) mod answer;
 pub(crate) mod answers;
-pub(crate) mod asks;
 pub(crate) mod ends;
 pub(crate) mod epoch;
 pub(crate) mod operate;
+pub(crate) mod outstanding;
 pub(crate) mod peer;
 pub(crate) mod table;
 pub(crate) mod wire;

@@ -22,12 +22,12 @@ pub(crate) enum Held {
 
 /// What a window of this process knows of one of its processes.
 #[derive(Clone, Copy)]
-pub(crate) struct Peer {
+pub(crate) struct TargetState {
     pub info: Info,
     pub endpoint: Endpoint,
     /// Operations that it has not carried out, for all that is known here.
     pub under_way: u32,
-    /// Those of them that only the target carries out: asks by message, and fences.
+    /// Those of them that only the target carries out: fetches by message, and fences.
     pub served: u32,
     /// Those of them that are split with the target.
     pub split: u32,
@@ -45,7 +45,7 @@ pub(crate) struct Peer {
     pub completes: u32,
 }
 
-impl Peer {
+impl TargetState {
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             info: Info::NONE,

@@ -1,9 +1,9 @@
 //! The windows of a context, and what it knows of their processes.
 
 use super::answers::Answers;
-use super::asks::Asks;
 use super::epoch::Epoch;
-use super::peer::Peer;
+use super::outstanding::Outstanding;
+use super::peer::TargetState;
 use super::wire::{EXCHANGED, LOCK_BYTES};
 use crate::error::{Error, Result};
 use crate::request::OWN;
@@ -46,8 +46,8 @@ pub(crate) struct Win {
 #[derive(Default)]
 pub(crate) struct Windows {
     wins: SlotTable<Win>,
-    peers: &'static mut [Peer],
-    pub(crate) asks: Asks,
+    peers: &'static mut [TargetState],
+    pub(crate) outstanding: Outstanding,
     pub(crate) answers: Answers,
     /// Locks, then memory of exchanges, then that of windows which the library allocates.
     home: Option<Region>,
@@ -73,14 +73,17 @@ pub(crate) fn register<P: Port>(active: &mut Active<P>, memory: Shared) -> Resul
 impl Windows {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
         let none = Endpoint::from_bits(u64::MAX);
-        let peer = Peer::new(none);
+        let peer = TargetState::new(none);
         let count = usize::from(settings.windows.min(u8::MAX.into()));
         let ranks = if count == 0 { 0 } else { settings.window_ranks };
         let most = ranks.min(node.tasks() as usize);
         Ok(Self {
             wins: SlotTable::new(fill(node, "windows", count, Slot::new)?),
             peers: fill(node, "windows", ranks, || peer)?,
-            asks: Asks::new(node, if ranks == 0 { 0 } else { usize::from(settings.requests) + OWN })?,
+            outstanding: Outstanding::new(
+                node,
+                if ranks == 0 { 0 } else { usize::from(settings.requests) + OWN },
+            )?,
             answers: Answers::new(node, most)?,
             home: None,
             exchange: EXCHANGED * (most + 1),
@@ -117,12 +120,12 @@ impl Windows {
     }
 
     /// The processes of a window, by rank.
-    pub(crate) fn peers(&mut self, slot: u8) -> &mut [Peer] {
+    pub(crate) fn peers(&mut self, slot: u8) -> &mut [TargetState] {
         let range = self.win(slot).map_or(0..0, |win| win.peers.clone());
         self.peers.get_mut(range).unwrap_or_default()
     }
 
-    pub(crate) fn peer(&mut self, slot: u8, rank: u32) -> Option<&mut Peer> {
+    pub(crate) fn peer(&mut self, slot: u8, rank: u32) -> Option<&mut TargetState> {
         self.peers(slot).get_mut(rank as usize)
     }
 
@@ -187,7 +190,7 @@ impl Windows {
         let seats = first..first + count as usize;
         for (rank, peer) in (0..).zip(&mut self.peers[seats.clone()]) {
             let endpoint = endpoint(rank).ok_or(Error::Rank(rank.into()))?;
-            *peer = Peer::new(endpoint);
+            *peer = TargetState::new(endpoint);
         }
         Ok(seats)
     }

@@ -105,7 +105,7 @@ pub(crate) struct WindowRequest {
     /// Bytes that are meant.
     pub len: U32,
     /// What the origin knows its request by.
-    pub ask: U32,
+    pub fetch: U32,
     pub kind: u8,
     pub op: u8,
     pub basic: u8,
@@ -117,13 +117,13 @@ pub(crate) struct WindowRequest {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct Reply {
-    pub ask: U32,
+    pub fetch: U32,
     /// Whether the request was carried out.
     pub good: U32,
 }
 
 impl Reply {
-    pub(crate) const NONE: Self = Self { ask: U32::ZERO, good: U32::ZERO };
+    pub(crate) const NONE: Self = Self { fetch: U32::ZERO, good: U32::ZERO };
 }
 
 /// A post, or a complete.

@@ -11,8 +11,8 @@ use super::{At, Window};
 use crate::error::{Error, Result};
 use crate::request::NONE;
 use crate::window::LockType;
-use crate::window::asks::{Ask, Wish};
 use crate::window::epoch::Assert;
+use crate::window::outstanding::{Destination, Fetch};
 use crate::window::peer::Held;
 use crate::window::wire::{LOCK_BYTES, READ, TICKETS, WRITE};
 use pami::client::Node;
@@ -25,9 +25,9 @@ const LONGEST_LOOK_NS: u64 = 1_000_000;
 
 impl<N: Node> At<'_, N> {
     /// Updates a word of a process's lock. Returns where it will be told what it was; `None` if there is no room now.
-    fn ask_word(&mut self, rank: u32, word: u32, add: u64) -> Result<Option<usize>> {
+    fn fetch_word(&mut self, rank: u32, word: u32, add: u64) -> Result<Option<usize>> {
         let peer = *self.peer(rank)?;
-        let Some(place) = self.state.windows.asks.free_place() else { return Ok(None) };
+        let Some(place) = self.state.windows.outstanding.free_place() else { return Ok(None) };
         let rmw = Rmw {
             target: peer.endpoint,
             region: peer.info.home(),
@@ -38,9 +38,9 @@ impl<N: Node> At<'_, N> {
         if taken(self.state.window_protocols()?.one_sided.rmw(self.active, rmw))?.is_none() {
             return Ok(None);
         }
-        let (window, target, wish) = (self.slot, peer.endpoint, Wish::Word(None));
-        let ask = Ask { window, rank, target, request: NONE, by_message: false, wish };
-        self.state.windows.asks.put(ask);
+        let (window, target, destination) = (self.slot, peer.endpoint, Destination::Word(None));
+        let fetch = Fetch { window, rank, target, request: NONE, by_message: false, destination };
+        self.state.windows.outstanding.put(fetch);
         Ok(Some(place))
     }
 
@@ -62,15 +62,15 @@ impl<N: Node> At<'_, N> {
 impl<N: Node> Window<N> {
     /// Adds to a word of a process's lock and returns what it was.
     fn word(&self, rank: u32, word: u32, add: u64) -> Result<u32> {
-        let place = self.insist(|at| at.ask_word(rank, word, add))?;
+        let place = self.insist(|at| at.fetch_word(rank, word, add))?;
         let vci = self.library.vci(self.vci())?;
         self.library.wait_until(self.vci(), || {
             let mut state = vci.state.lock();
-            let ask = state.windows.asks.get(place);
-            ask.is_none_or(|ask| matches!(ask.wish, Wish::Word(Some(_))))
+            let fetch = state.windows.outstanding.get(place);
+            fetch.is_none_or(|fetch| matches!(fetch.destination, Destination::Word(Some(_))))
         })?;
-        match vci.state.lock().windows.asks.take(place).map(|ask| ask.wish) {
-            Some(Wish::Word(Some(word))) => word.map(|word| word as u32),
+        match vci.state.lock().windows.outstanding.take(place).map(|fetch| fetch.destination) {
+            Some(Destination::Word(Some(word))) => word.map(|word| word as u32),
             _ => Err(Error::Win),
         }
     }

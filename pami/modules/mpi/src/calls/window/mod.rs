@@ -34,7 +34,7 @@ use crate::group::Group;
 use crate::library::{Communicator, Library};
 use crate::vci::State;
 use crate::window::Windows;
-use crate::window::peer::Peer;
+use crate::window::peer::TargetState;
 use crate::window::table::Win;
 use base::Completions;
 use pami::client::Node;
@@ -79,7 +79,7 @@ impl<N: Node> At<'_, N> {
     ///
     /// # Errors
     /// [`Error::Rank`].
-    fn peer(&mut self, rank: u32) -> Result<&mut Peer> {
+    fn peer(&mut self, rank: u32) -> Result<&mut TargetState> {
         self.state.windows.peer(self.slot, rank).ok_or(Error::Rank(rank.into()))
     }
 }

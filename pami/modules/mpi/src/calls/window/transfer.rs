@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::request::{NONE, Request};
 use crate::status::Status;
 use crate::window::ends::{End, Name};
-use crate::window::peer::Peer;
+use crate::window::peer::TargetState;
 use pami::client::Node;
 use pami::{Get, Payload, Put, SendError};
 
@@ -42,7 +42,7 @@ impl<N: Node> At<'_, N> {
         let (origin, bytes) = (target.origin(&peer)?, target.bytes()?);
         self.win()?.epoch.access(&peer)?;
         let request = if wanted { self.state.requests.open(None)? } else { NONE };
-        self.state.windows.asks.add_part(request);
+        self.state.windows.outstanding.add_part(request);
         Ok(Access { rank, origin, bytes, request })
     }
 
@@ -58,7 +58,7 @@ impl<N: Node> At<'_, N> {
         {
             slot.detached = true;
         }
-        let _ = self.state.windows.asks.part_ended(&mut self.state.requests, request, Ok(()));
+        let _ = self.state.windows.outstanding.part_ended(&mut self.state.requests, request, Ok(()));
         result.map(|()| name)
     }
 
@@ -114,7 +114,7 @@ impl<N: Node> At<'_, N> {
 ///
 /// # Errors
 /// [`Error::RmaRange`].
-pub(super) fn region_offset(peer: &Peer, place: usize) -> Result<u32> {
+pub(super) fn region_offset(peer: &TargetState, place: usize) -> Result<u32> {
     let base = usize::try_from(peer.info.base.get()).ok();
     let offset = base.and_then(|base| u32::try_from(base.checked_add(place)?).ok());
     offset.ok_or(Error::RmaRange)

@@ -11,9 +11,9 @@ use crate::datatype::Basic;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::protocols;
-use crate::window::asks;
 use crate::window::ends::{End, Name};
-use crate::window::peer::Peer;
+use crate::window::outstanding;
+use crate::window::peer::TargetState;
 use crate::window::wire::{AccumulateKind, WindowRequest, op_number};
 use core::ops::Range;
 use pami::client::Node;
@@ -51,7 +51,7 @@ pub(super) fn update(op: Op, basic: Basic, operand: u64) -> Option<Update> {
     }
 }
 
-impl Peer {
+impl TargetState {
     /// Whether `len` bytes from `offset` of its region lie in whole words of it, aligned to `size`.
     fn has_words(&self, offset: u32, len: u32, size: u32) -> bool {
         let end = offset.checked_add(len).and_then(|end| end.checked_next_multiple_of(WORD));
@@ -120,18 +120,18 @@ impl<N: Node> At<'_, N> {
         if !peer.is_quiet() || peer.split > 0 || !peer.has_words(offset, size, size) {
             return Ok(Some(false));
         }
-        let Some(ask) = self.state.windows.asks.free_place() else { return Ok(None) };
+        let Some(fetch) = self.state.windows.outstanding.free_place() else { return Ok(None) };
         let rmw = Rmw {
             target: peer.endpoint,
             region: peer.info.region(),
             offset,
             op: RmwOp { width, update },
-            done: Some(self.ends.fetched(ask)),
+            done: Some(self.ends.fetched(fetch)),
         };
         if taken(self.state.window_protocols()?.one_sided.rmw(self.active, rmw))?.is_none() {
             return Ok(None);
         }
-        self.ask(access, result, (0, size as usize), false)?;
+        self.fetch(access, result, (0, size as usize), false)?;
         Ok(Some(true))
     }
 
@@ -145,13 +145,13 @@ impl<N: Node> At<'_, N> {
         result: Option<(&Data, usize)>,
     ) -> Result<Option<()>> {
         let peer = *self.peer(access.rank)?;
-        let mut ask = 0;
+        let mut fetch = 0;
         if result.is_some() {
-            if self.state.windows.asks.is_asked(peer.endpoint) {
+            if self.state.windows.outstanding.awaits_message_of(peer.endpoint) {
                 return Ok(None);
             }
-            let Some(free) = self.state.windows.asks.free_place() else { return Ok(None) };
-            ask = free;
+            let Some(free) = self.state.windows.outstanding.free_place() else { return Ok(None) };
+            fetch = free;
         }
         let BlockPart { blocks, skip, len } = part;
         let request = WindowRequest {
@@ -162,7 +162,7 @@ impl<N: Node> At<'_, N> {
             stride: blocks.stride.into(),
             skip: skip.into(),
             len: len.into(),
-            ask: (ask as u32).into(),
+            fetch: (fetch as u32).into(),
             kind: kind as u8,
             op: op_number(op).ok_or(Error::Op)?,
             basic: basic as u8,
@@ -175,14 +175,14 @@ impl<N: Node> At<'_, N> {
             return Ok(None);
         }
         match result {
-            Some((result, at)) => self.ask(access, result, (at, len as usize), true)?,
+            Some((result, at)) => self.fetch(access, result, (at, len as usize), true)?,
             None => self.peer(access.rank)?.unfenced = true,
         }
         Ok(Some(()))
     }
 
     /// Notes what a target was asked for.
-    fn ask(
+    fn fetch(
         &mut self,
         access: Access,
         result: &Data,
@@ -197,10 +197,10 @@ impl<N: Node> At<'_, N> {
         win.local += 1;
         win.remote += 1;
         let (window, rank, request) = (self.slot, access.rank, access.request);
-        let wish = asks::Wish::Data { data: result.clone(), skip, len };
-        let asks = &mut self.state.windows.asks;
-        asks.add_part(request);
-        asks.put(asks::Ask { window, rank, target, request, by_message, wish });
+        let destination = outstanding::Destination::Data { data: result.clone(), skip, len };
+        let outstanding = &mut self.state.windows.outstanding;
+        outstanding.add_part(request);
+        outstanding.put(outstanding::Fetch { window, rank, target, request, by_message, destination });
         Ok(())
     }
 }

@@ -10,10 +10,10 @@ use pami::client::Node;
 use rings::slot_table::{Slot, SlotTable};
 
 /// Values that a context can be waiting for at a time.
-const ASKS: usize = 32;
+const FETCHES: usize = 32;
 
 /// Where a value goes.
-pub(crate) enum Wish {
+pub(crate) enum Destination {
     /// To these packed bytes of some data.
     Data { data: Data, skip: usize, len: usize },
     /// To who looks for it.
@@ -21,7 +21,7 @@ pub(crate) enum Wish {
 }
 
 /// A value that a target was asked for.
-pub(crate) struct Ask {
+pub(crate) struct Fetch {
     pub window: u8,
     pub rank: u32,
     pub target: Endpoint,
@@ -29,7 +29,7 @@ pub(crate) struct Ask {
     pub request: u16,
     /// The target answers by a message.
     pub by_message: bool,
-    pub wish: Wish,
+    pub destination: Destination,
 }
 
 /// What is left of a request.
@@ -39,18 +39,18 @@ struct Parts {
     error: Option<Error>,
 }
 
-/// The asks of a context.
+/// What a context waits for.
 #[derive(Default)]
-pub(crate) struct Asks {
-    places: SlotTable<Ask>,
+pub(crate) struct Outstanding {
+    places: SlotTable<Fetch>,
     parts: &'static mut [Parts],
 }
 
-impl Asks {
+impl Outstanding {
     pub(crate) fn new<N: Node>(node: &N, requests: usize) -> Result<Self> {
-        let asks = if requests == 0 { 0 } else { ASKS };
+        let fetches = if requests == 0 { 0 } else { FETCHES };
         Ok(Self {
-            places: SlotTable::new(fill(node, "windows", asks, Slot::new)?),
+            places: SlotTable::new(fill(node, "windows", fetches, Slot::new)?),
             parts: fill(node, "windows", requests, || Parts { left: 0, error: None })?,
         })
     }
@@ -60,28 +60,28 @@ impl Asks {
         self.places.vacant().map(|key| key.index as usize)
     }
 
-    /// Puts an ask into the free place.
-    pub(crate) fn put(&mut self, ask: Ask) {
-        let _ = self.places.insert(ask);
+    /// Puts a fetch into the free place.
+    pub(crate) fn put(&mut self, fetch: Fetch) {
+        let _ = self.places.insert(fetch);
     }
 
-    pub(crate) fn get(&mut self, place: usize) -> Option<&mut Ask> {
+    pub(crate) fn get(&mut self, place: usize) -> Option<&mut Fetch> {
         self.places.get_mut(u32::try_from(place).ok()?)
     }
 
-    pub(crate) fn take(&mut self, place: usize) -> Option<Ask> {
+    pub(crate) fn take(&mut self, place: usize) -> Option<Fetch> {
         self.places.remove(u32::try_from(place).ok()?)
     }
 
     /// Whether a message of this target is waited for: it has room for one answer to each origin.
-    pub(crate) fn is_asked(&self, target: Endpoint) -> bool {
-        self.places.iter().any(|(_, ask)| ask.by_message && ask.target == target)
+    pub(crate) fn awaits_message_of(&self, target: Endpoint) -> bool {
+        self.places.iter().any(|(_, fetch)| fetch.by_message && fetch.target == target)
     }
 
     /// Those that wait for a message: their places and targets.
     pub(crate) fn by_message(&self) -> impl Iterator<Item = (usize, Endpoint)> + '_ {
-        let asks = self.places.iter().filter(|(_, ask)| ask.by_message);
-        asks.map(|(place, ask)| (place as usize, ask.target))
+        let fetches = self.places.iter().filter(|(_, fetch)| fetch.by_message);
+        fetches.map(|(place, fetch)| (place as usize, fetch.target))
     }
 
     /// A part more is to be waited for.
