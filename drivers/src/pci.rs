@@ -89,7 +89,7 @@ impl Space for Ecam {
 
 /// Addresses that functions may be given.
 #[derive(Clone, Copy, Debug)]
-pub struct Window {
+pub struct Aperture {
     /// Where harts see the first.
     pub base: NonNull<u8>,
     /// What functions call it.
@@ -210,7 +210,7 @@ impl Sender for Mailbox {
 /// A bus.
 pub struct PciBus<S> {
     space: S,
-    window: Window,
+    window: Aperture,
     /// Bytes of the window that are given away.
     given: u32,
 }
@@ -220,7 +220,7 @@ unsafe impl<S: Send> Send for PciBus<S> {}
 
 impl<S: Space> PciBus<S> {
     /// The bus with this configuration space, whose functions get addresses of `window`. None has any yet.
-    pub fn new(space: S, window: Window) -> Self {
+    pub fn new(space: S, window: Aperture) -> Self {
         Self { space, window, given: 0 }
     }
 

@@ -83,7 +83,7 @@ impl Inbound {
             match self.receiver.gate() {
                 Some(later) if later > generation => return false,
                 Some(gate) => {
-                    self.receiver.pass();
+                    self.receiver.pass_gate();
                     if gate == generation {
                         return true;
                     }

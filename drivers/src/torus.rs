@@ -50,7 +50,7 @@ const LEAST_MTU: u16 = 64;
 const MAC_PREFIX: [u8; 2] = [0x02, 0x50];
 
 /// About how many bytes of heap an adapter takes at most.
-pub const HEAP_BYTES: usize = RX_BUFFERS * (MOST_BULK + 128 + TAILROOM) + PLACES * size_of::<Place>();
+pub const HEAP_BYTES: usize = RX_BUFFERS * (MOST_BULK + 128 + TAILROOM) + PLACES * size_of::<Neighbour>();
 
 /// The rank address of the node with this rank; that of [`FABRIC`] is the network's own.
 pub const fn mac(rank: u32) -> [u8; 6] {
@@ -85,10 +85,10 @@ struct Fields {
 const _: () = assert!(core::mem::offset_of!(Fields, packet) == FRAME + FRAME_HEADER);
 
 /// A front: written by this side while its cookie is free, then read by the device.
-struct Front(UnsafeCell<Fields>);
+struct FrontMemory(UnsafeCell<Fields>);
 
 // SAFETY: only `TorusAdapter::transmit` writes it, with the adapter borrowed mutably.
-unsafe impl Sync for Front {}
+unsafe impl Sync for FrontMemory {}
 
 /// Places for station addresses of peers; a rank's is the one at the rank modulo this.
 pub const PLACES: usize = 1 << 10;
@@ -99,7 +99,7 @@ const NOBODY: u32 = FABRIC - 1;
 /// Where frames for a rank go.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
-struct Place {
+struct Neighbour {
     rank: u32,
     /// The address, in the pieces of a [front](Fields).
     rest: u32,
@@ -110,7 +110,7 @@ struct Place {
     learnt: bool,
 }
 
-impl Place {
+impl Neighbour {
     fn new(rank: u32, address: [u8; 6], learnt: bool) -> Self {
         let [a, b, rest @ ..] = address;
         let (first, rest) = (u16::from_ne_bytes([a, b]), u32::from_ne_bytes(rest));
@@ -128,10 +128,10 @@ const fn ether_type(node: u32) -> u16 {
 pub struct TorusAdapter<N: Nic> {
     nic: N,
     /// By cookie. Never freed: the device reads them.
-    fronts: &'static [Front],
-    places: Box<[Place; PLACES]>,
+    fronts: &'static [FrontMemory],
+    places: Box<[Neighbour; PLACES]>,
     /// Of a rank whose place has another.
-    by_rank: Place,
+    by_rank: Neighbour,
     /// This node's rank, and the address that it sends from.
     node: u32,
     station: [u8; 6],
@@ -179,8 +179,8 @@ impl<N: Nic> TorusAdapter<N> {
             source: node.to_le(),
             packet: [0; FRONT_BYTES],
         };
-        let fronts = Box::leak((0..COOKIES).map(|_| Front(UnsafeCell::new(front))).collect());
-        let nobody = Place::new(FABRIC, mac(FABRIC), false);
+        let fronts = Box::leak((0..COOKIES).map(|_| FrontMemory(UnsafeCell::new(front))).collect());
+        let nobody = Neighbour::new(FABRIC, mac(FABRIC), false);
         let places = Box::new([nobody; PLACES]);
         Ok(Self { nic, fronts, places, by_rank: nobody, node, station, mtu, runts: 0, foreign: 0, stray: 0 })
     }
@@ -188,10 +188,10 @@ impl<N: Nic> TorusAdapter<N> {
     /// Where frames for a node go of which nothing is known. What is known of another stays.
     #[cold]
     #[inline(never)]
-    fn place_by_rank(&mut self, node: u32) -> &Place {
+    fn place_by_rank(&mut self, node: u32) -> &Neighbour {
         let kept = &mut self.places[node as usize % PLACES];
         let place = if kept.learnt { &mut self.by_rank } else { kept };
-        *place = Place::new(node, mac(node), false);
+        *place = Neighbour::new(node, mac(node), false);
         place
     }
 
@@ -322,7 +322,7 @@ impl<N: Nic> Adapter for TorusAdapter<N> {
         if !is_station(station) {
             return;
         }
-        let mut heard = Place::new(rank, station, station != mac(rank));
+        let mut heard = Neighbour::new(rank, station, station != mac(rank));
         let mut is_shared = station == self.station && rank != self.node;
         for place in self.places.iter_mut() {
             if (place.first, place.rest) == (heard.first, heard.rest) && place.rank != rank {

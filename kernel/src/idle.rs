@@ -1,12 +1,12 @@
 //! The share of recent time in which harts were idle (SPEC L-2).
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use pami::balance::Window;
+use pami::balance::RecentShare;
 use spin::Mutex;
 
 /// When each of `N` harts was idle. A hart notes its own time; those of its task look at it for a few instructions.
 pub struct Idle<const N: usize> {
-    harts: [Mutex<Window>; N],
+    harts: [Mutex<RecentShare>; N],
     /// How often each slept.
     sleeps: [AtomicU32; N],
     /// Harts of each task, which follow each other.
@@ -16,7 +16,7 @@ pub struct Idle<const N: usize> {
 impl<const N: usize> Idle<N> {
     /// Nobody was idle yet; each hart is a task's.
     pub const fn new() -> Self {
-        let harts = [const { Mutex::new(Window::new()) }; N];
+        let harts = [const { Mutex::new(RecentShare::new()) }; N];
         Self { harts, sleeps: [const { AtomicU32::new(0) }; N], each: AtomicUsize::new(1) }
     }
 
@@ -26,7 +26,7 @@ impl<const N: usize> Idle<N> {
     }
 
     /// Hart `hart`'s window.
-    pub fn with(&self, hart: usize, what: impl FnOnce(&mut Window)) {
+    pub fn with(&self, hart: usize, what: impl FnOnce(&mut RecentShare)) {
         if let Some(window) = self.harts.get(hart) {
             what(&mut window.lock());
         }

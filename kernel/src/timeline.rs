@@ -104,7 +104,7 @@ fn put(payload: &mut Payload, numbers: &[u64]) {
 
 /// What a payload says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Part<'a> {
+pub struct TimelinePart<'a> {
     hart: u64,
     before: u64,
     end: Option<End>,
@@ -126,7 +126,7 @@ pub struct End {
 /// What a hart did, and when, in nanoseconds since the node's start; the context's endpoint, if one is meant.
 pub type Moment = (u64, Event, Endpoint);
 
-impl<'a> Part<'a> {
+impl<'a> TimelinePart<'a> {
     /// Reads a payload. `None`: it is none.
     pub fn read(payload: &'a [u8]) -> Option<Self> {
         let mut numbers = Numbers(payload);
@@ -159,7 +159,7 @@ impl<'a> Part<'a> {
 }
 
 /// The records; they end before one that is none.
-impl Iterator for Part<'_> {
+impl Iterator for TimelinePart<'_> {
     type Item = Moment;
 
     fn next(&mut self) -> Option<Moment> {
@@ -206,7 +206,7 @@ mod tests {
         let (mut moments, mut ends) = (Vec::new(), Vec::new());
         timeline.send(63, 64, |payload| {
             assert!(payload.len() <= PAYLOAD_BYTES && !payload.contains(&0));
-            let part = Part::read(payload).expect("a payload");
+            let part = TimelinePart::read(payload).expect("a payload");
             assert_eq!((part.hart(), part.before()), (63, moments.len() as u64));
             ends.extend(part.end());
             moments.extend(part);
@@ -281,8 +281,11 @@ mod tests {
             &[0x00, 0x80],
             &[0xff; 9],
         ] {
-            assert_eq!(Part::read(bytes), None, "{bytes:?}");
+            assert_eq!(TimelinePart::read(bytes), None, "{bytes:?}");
         }
-        assert_eq!(Part::read(&[0x80, 0x80, 0x80, 0x41, 0x80, 0x8f, 0x80]).expect("a payload").count(), 0);
+        assert_eq!(
+            TimelinePart::read(&[0x80, 0x80, 0x80, 0x41, 0x80, 0x8f, 0x80]).expect("a payload").count(),
+            0
+        );
     }
 }

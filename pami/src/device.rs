@@ -203,7 +203,7 @@ pub trait Sending: Sized + Send + 'static {
 /// Memory that peers reach, and what tasks of the node reach of each other's, each at once.
 pub trait RemoteMemory: Sized + Send + 'static {
     /// What makes it quick to reach words of a region again.
-    type Window: Copy + Send;
+    type WordAccess: Copy + Send;
 
     /// Lets peers reach `memory`, as the region of this port's client and task.
     ///
@@ -229,15 +229,20 @@ pub trait RemoteMemory: Sized + Send + 'static {
 
     /// What makes it quick to put and add to words of a region of `target`, a task of this node, that allows what is `wanted`, as
     /// long as the region is there: words in as many bytes as the handle tells, of which the region has no fewer.
-    fn window(&mut self, target: Endpoint, region: &RegionHandle, wanted: Rights) -> Option<Self::Window>;
+    fn reach_words(
+        &mut self,
+        target: Endpoint,
+        region: &RegionHandle,
+        wanted: Rights,
+    ) -> Option<Self::WordAccess>;
 
     /// Puts a word at `offset`, as [`put_local`](Self::put_local); `false` if nothing was written, for whatever reason. The
-    /// window is for [`Rights::WRITE`].
-    fn put_word(&mut self, window: &Self::Window, offset: u32, word: u64) -> bool;
+    /// access is for [`Rights::WRITE`].
+    fn put_word(&mut self, words: &Self::WordAccess, offset: u32, word: u64) -> bool;
 
     /// Adds to a word of eight bytes, as [`rmw_local`](Self::rmw_local); `None` if nothing was changed, for whatever reason. The
-    /// window is for [`Rights::UPDATE`].
-    fn add_to_word(&mut self, window: &Self::Window, offset: u32, operand: u64) -> Option<u64>;
+    /// access is for [`Rights::UPDATE`].
+    fn add_to_word(&mut self, words: &Self::WordAccess, offset: u32, operand: u64) -> Option<u64>;
 
     /// The quickest way to queue a request of few words to node `node` for what `region` names: as
     /// [`push_bcopy`](Sending::push_bcopy) with that as the header and `words` as the data.

@@ -43,6 +43,7 @@ pub mod factory;
 pub mod fence;
 pub mod geometry;
 pub mod get;
+mod last_region;
 pub mod layout;
 pub mod lock;
 pub mod mapping;
@@ -66,7 +67,6 @@ pub mod trace;
 mod transport;
 pub mod unexpected;
 pub mod wait;
-mod window;
 
 pub use acks::QUESTIONS_NS;
 pub use balance::{Factor, Foreign, Recipe, RecipeElement, Rule, Split, SubOperations};

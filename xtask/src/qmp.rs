@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
 /// A guest whose main loop does not answer within this time is past asking.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection to one emulator.
 pub struct Control {
@@ -20,8 +20,8 @@ impl Control {
     /// Connects to the emulator that listens at `socket`.
     pub fn connect(socket: &Path) -> Result<Self> {
         let stream = UnixStream::connect(socket).context("the emulator does not listen")?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
         let mut control = Self { reader: BufReader::new(stream) };
         control.receive()?;
         control.ask("qmp_capabilities", json!({}))?;
@@ -33,7 +33,7 @@ impl Control {
         match self.reader.read_line(&mut line) {
             Ok(0) => bail!("the emulator hung up"),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                bail!("the emulator gave no answer for {} s", PATIENCE.as_secs())
+                bail!("the emulator gave no answer for {} s", ANSWER_TIMEOUT.as_secs())
             }
             read => read.context("no answer")?,
         };

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 
-use kernel::timeline::{Moment, Part};
+use kernel::timeline::{Moment, TimelinePart};
 use pami::Endpoint;
 use pami::collective::Collective;
 use pami::trace::{CollectiveCall, Event};
@@ -59,7 +59,7 @@ struct At {
 
 impl Hart {
     /// Takes a part that comes next. What is behind a gap is left out: what ended there is not known.
-    fn take(&mut self, part: Part<'_>) {
+    fn take(&mut self, part: TimelinePart<'_>) {
         if part.before() != self.moments.len() as u64 {
             return;
         }
@@ -89,7 +89,7 @@ impl Hart {
 impl Node {
     fn read(payloads: &[Vec<u8>]) -> Self {
         let mut harts = Vec::<Hart>::new();
-        for part in payloads.iter().filter_map(|payload| Part::read(payload)) {
+        for part in payloads.iter().filter_map(|payload| TimelinePart::read(payload)) {
             let most = u64::from(MAX_HARTS);
             if part.hart() >= most {
                 continue;

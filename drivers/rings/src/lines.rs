@@ -12,7 +12,7 @@
 //! | copied | where header and data lie, in a copy slot of the ring, and number of bytes of data |
 //! | lent | 16 bytes for the header; a [`RawSource`] whose bytes the receiver reads where they are |
 //! | lent, long header | the same, with the place of the header in a copy slot instead of the header |
-//! | gate | none: no message, but where the receiver finds nothing more until it [passes](Receiver::pass) |
+//! | gate | none: no message, but where the receiver finds nothing more until it [passes](Receiver::pass_gate) |
 //!
 //! There is no shared head or tail and no atomic read-modify-write (but the count of a lent source): the sender
 //! knows that a line is free because its mark is clear, the receiver that one is there because it has the number that
@@ -331,7 +331,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Puts a gate behind what was queued, with a word for the receiver, which has to [pass](Receiver::pass) it to find what
+    /// Puts a gate behind what was queued, with a word for the receiver, which has to [pass](Receiver::pass_gate) it to find what
     /// is queued after it.
     ///
     /// # Errors

@@ -59,7 +59,7 @@ impl<W> Default for PostSlot<W> {
 }
 
 /// The consumer's own part of the queue.
-struct Front<W> {
+struct ConsumerEnd<W> {
     /// The slot to be taken next; null when the consumer knows of none.
     slot: *mut PostSlot<W>,
     /// Whether that slot was popped and only waits for its successor's link to be let go.
@@ -72,7 +72,7 @@ pub struct PostQueue<W> {
     last: CachePadded<AtomicPtr<PostSlot<W>>>,
     /// The slot posted to the empty queue, until the consumer takes note of it.
     first: AtomicPtr<PostSlot<W>>,
-    front: UnsafeCell<Front<W>>,
+    front: UnsafeCell<ConsumerEnd<W>>,
     taken: AtomicBool,
 }
 
@@ -88,7 +88,7 @@ impl<W: Copy + Send> PostQueue<W> {
             Self {
                 last: CachePadded(AtomicPtr::new(ptr::null_mut())),
                 first: AtomicPtr::new(ptr::null_mut()),
-                front: UnsafeCell::new(Front { slot: ptr::null_mut(), spent: false }),
+                front: UnsafeCell::new(ConsumerEnd { slot: ptr::null_mut(), spent: false }),
                 taken: AtomicBool::new(false),
             }
         }
@@ -224,7 +224,7 @@ impl<W: Copy + Send> PostConsumer<W> {
 }
 
 /// Frees the front slot, which was popped, if its successor is known or it has none.
-fn let_go<W>(queue: &PostQueue<W>, front: &mut Front<W>) -> bool {
+fn let_go<W>(queue: &PostQueue<W>, front: &mut ConsumerEnd<W>) -> bool {
     // SAFETY: the front slot is queued, so 'static.
     let slot = unsafe { &*front.slot };
     let mut next = slot.next.load(Ordering::Acquire);

@@ -54,14 +54,14 @@ pub fn is_e1000e((vendor, kind): (u16, u16)) -> bool {
 }
 
 /// A card on its bus: its registers, and, if it interrupts by a message, the place of that.
-pub type Place = (Mmio<IntelRegister>, Option<MessageEntry>);
+pub type FoundCard = (Mmio<IntelRegister>, Option<MessageEntry>);
 
 /// The card `device` of `bus`, given addresses. If it is to interrupt by messages, and can, its pin is off, and its driver
 /// [is to be told](E1000e::by_message).
 ///
 /// # Errors
 /// [`E1000eError::Pci`] and [`E1000eError::NoRegisters`].
-pub fn find<S: Space>(bus: &mut PciBus<S>, device: u8, by_message: bool) -> Result<Place, E1000eError> {
+pub fn find<S: Space>(bus: &mut PciBus<S>, device: u8, by_message: bool) -> Result<FoundCard, E1000eError> {
     let bars = bus.enable(device).map_err(E1000eError::Pci)?;
     let [registers, ..] = bars;
     let base = registers.and_then(|registers| registers.part(0, IntelRegister::BYTES as u32, 4));

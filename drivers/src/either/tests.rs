@@ -44,9 +44,9 @@ static SERVED: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
 /// An interrupt whose device works, or not.
 #[derive(Clone, Copy)]
-struct Line(usize);
+struct TestLine(usize);
 
-impl Acknowledge for Line {
+impl Acknowledge for TestLine {
     fn acknowledge(&self) {
         SERVED[self.0].fetch_add(1, Ordering::Relaxed);
     }
@@ -62,7 +62,7 @@ impl Acknowledge for Line {
 
 #[test]
 fn b5_interrupts_of_either_kind_are_served_by_their_own() {
-    let lines: [Either<Line, Line>; 2] = [Either::First(Line(0)), Either::Second(Line(1))];
+    let lines: [Either<TestLine, TestLine>; 2] = [Either::First(TestLine(0)), Either::Second(TestLine(1))];
     assert_eq!(lines.map(|line| line.serve()), [Told::Frames, Told::Broken]);
     assert_eq!(lines.map(|line| line.link_is_up(true)), [true, false]);
     lines[1].acknowledge();

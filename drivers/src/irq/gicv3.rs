@@ -1,7 +1,7 @@
 //! GICv3: distributor and redistributors, through the crate `arm-gic`. The harts' own interfaces are system registers, which
 //! the instruction set's [`Interface`] reads and writes.
 
-use super::its::{self, HARTS, Harts, Its, Place, REDISTRIBUTOR_BYTES};
+use super::its::{self, HARTS, Harts, Its, REDISTRIBUTOR_BYTES, StartedHart};
 use super::registers::Registers;
 use super::{Accept, Controller, Delivery, IrqError, Sender};
 use arm_gic::gicv3::registers::{Gicd, GicdCtlr, GicrSgi};
@@ -64,7 +64,7 @@ struct Shared {
     /// The shared interrupts that are on.
     on: Vec<IntId, MOST_ROUTED>,
     /// The harts that have started.
-    harts: Vec<Place, HARTS>,
+    harts: Vec<StartedHart, HARTS>,
     /// What takes messages of devices behind PCI, if there is such.
     its: Option<Its<Registers>>,
 }
@@ -169,7 +169,7 @@ impl Shared {
             redistributor.set_interrupt_priority(interrupt, PLAIN).map_err(|_| IrqError::NoInterrupt)?;
             redistributor.enable_interrupt(interrupt, true).map_err(|_| IrqError::NoInterrupt)?;
         }
-        self.harts.push(Place { hart: mpidr, frame }).map_err(|_| IrqError::NoHart)
+        self.harts.push(StartedHart { hart: mpidr, frame }).map_err(|_| IrqError::NoHart)
     }
 
     fn route(&mut self, interrupts: &[u32], mpidr: Option<u64>) -> Result<(), IrqError> {

@@ -143,7 +143,7 @@ impl Block for Registers {
 
 /// A hart that has started: its affinity, and the number of its redistributor.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct StartedHart {
     pub(super) hart: u64,
     pub(super) frame: usize,
 }
@@ -246,7 +246,7 @@ impl<B: Block> Its<B> {
     pub(super) fn add(
         &mut self,
         interface: &impl Harts,
-        harts: &[Place],
+        harts: &[StartedHart],
         device: u32,
         priority: u8,
         sender: &dyn Sender,
@@ -290,17 +290,17 @@ impl<B: Block> Its<B> {
 
     /// Has it run for these harts, with tables of memory. It is turned on, as are harts' LPIs, when it and they have been told of
     /// all memory and find that as it is meant.
-    fn start(&self, interface: &impl Harts, harts: &[Place]) -> Result<Working, IrqError> {
+    fn start(&self, interface: &impl Harts, harts: &[StartedHart]) -> Result<Working, IrqError> {
         let its = &self.registers;
         let kind = its.read_long(TYPE);
         let field = |from: u32, bits: u32| kind >> from & ((1 << bits) - 1);
-        let of = |hart: &Place, offset: usize| hart.frame * REDISTRIBUTOR_BYTES + offset;
+        let of = |hart: &StartedHart, offset: usize| hart.frame * REDISTRIBUTOR_BYTES + offset;
         let types = || harts.iter().map(|hart| self.redistributors.read_long(of(hart, REDISTRIBUTOR_TYPE)));
         if kind & PHYSICAL == 0 || types().any(|kind| kind & PHYSICAL == 0) {
             return Err(IrqError::NoInterrupt);
         }
         // Where the memory of a hart's LPIs is cannot be changed once they are on.
-        let is_on = |hart: &Place| self.redistributors.read(of(hart, LPIS_ON)) & ENABLED != 0;
+        let is_on = |hart: &StartedHart| self.redistributors.read(of(hart, LPIS_ON)) & ENABLED != 0;
         if harts.iter().any(is_on) {
             return Err(IrqError::NotOurs);
         }

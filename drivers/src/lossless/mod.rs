@@ -66,9 +66,9 @@ pub struct Lossless<A, P> {
     platform: PhantomData<fn() -> P>,
 }
 
-/// Memory of a frame's front, as aligned as headers are read.
+/// Memory of a frame's headers, as aligned as headers are read.
 #[repr(C, align(8))]
-struct Front<const BYTES: usize>([u8; BYTES]);
+struct HeaderBytes<const BYTES: usize>([u8; BYTES]);
 
 impl<A: Adapter, P: Platform> Lossless<A, P> {
     /// A layer around `inner`, for node `node` of `nodes`. Allocates 16 bytes a node.
@@ -115,8 +115,8 @@ impl<A: Adapter, P: Platform> Lossless<A, P> {
 
     /// What a frame says to a peer, in front of a packet of so many bytes if `flags` says so.
     #[inline(always)]
-    fn header(&self, node: u32, peer: &Peer, flags: Flags, length: usize) -> Front<LINK_BYTES> {
-        let mut front = Front([0; LINK_BYTES]);
+    fn header(&self, node: u32, peer: &Peer, flags: Flags, length: usize) -> HeaderBytes<LINK_BYTES> {
+        let mut front = HeaderBytes([0; LINK_BYTES]);
         let link = Link {
             life: self.life,
             connection: 0,
@@ -261,7 +261,7 @@ impl<A: Adapter, P: Platform> Adapter for Lossless<A, P> {
             return false;
         };
         let front = self.header(node, peer, Flags::PACKET, head_len + lent[0].len + lent[1].len);
-        let mut head = Front([0; HEAD_BYTES]);
+        let mut head = HeaderBytes([0; HEAD_BYTES]);
         copy_front(&mut head.0, header, inline);
         // SAFETY: the caller's promise goes on to the adapter.
         let taken = unsafe { self.inner.transmit(node, &front.0, &head.0[..head_len], lent, cookie) };

@@ -152,7 +152,7 @@ fn round(node: &mut Node) -> Vec<u8> {
 }
 
 /// Lets so much time pass, in which both nodes do what they do now and then.
-fn pass(nodes: &mut [Node; 2], ns: u64) {
+fn elapse(nodes: &mut [Node; 2], ns: u64) {
     for _ in 0..4 {
         NOW.with_borrow_mut(|now| *now += ns / 4);
         nodes.iter_mut().for_each(|node| _ = round(node));
@@ -168,7 +168,7 @@ fn d8_packets_arrive_and_are_confirmed_and_the_node_may_go() {
         assert_eq!(nodes[0].linger_until(), u64::MAX);
         assert_eq!(round(&mut nodes[1]), [at as u8]);
     }
-    pass(&mut nodes, 8 * FIRST_NS);
+    elapse(&mut nodes, 8 * FIRST_NS);
     assert_eq!((nodes[0].linger_until(), nodes[0].deadline()), (0, None));
     assert_eq!(breaches(), []);
 }
@@ -182,7 +182,7 @@ fn d1_where_a_peer_is_its_first_packet_says_and_each_frame_without_one() {
     }
     assert_eq!(nodes[1].inner.learnt, [0]);
     // A question, and its answer.
-    pass(&mut nodes, 8 * FIRST_NS);
+    elapse(&mut nodes, 8 * FIRST_NS);
     assert_eq!((&nodes[0].inner.learnt[..], &nodes[1].inner.learnt[..]), (&[1][..], &[0, 0][..]));
 }
 
@@ -200,14 +200,14 @@ fn d8_frames_that_are_lost_last_are_named_when_the_sender_asks() {
     let (frames, mut nodes) = pair();
     assert!((0..3).all(|at| send(&mut nodes[0], at)));
     frames.borrow_mut()[1].clear();
-    pass(&mut nodes, FIRST_NS / 2);
+    elapse(&mut nodes, FIRST_NS / 2);
     assert_eq!(breaches(), []);
     // The first question is lost as well.
     let _ = round(&mut nodes[0]);
     NOW.with_borrow_mut(|now| *now += 2 * FIRST_NS);
     let _ = round(&mut nodes[0]);
     assert_eq!(frames.borrow_mut()[1].drain(..).count(), 1);
-    pass(&mut nodes, 8 * FIRST_NS);
+    elapse(&mut nodes, 8 * FIRST_NS);
     assert_eq!(breaches().first(), Some(&(0, Breach::Lost(3))));
     assert_eq!(nodes[0].linger_until(), u64::MAX, "what was lost is confirmed");
 }
@@ -253,7 +253,7 @@ fn r1_packets_that_nobody_takes_hold_up_all_behind_them_and_end_nothing() {
     }
     taken.drain(..).for_each(|buffer| nodes[1].recycle(buffer));
     assert_eq!(round(&mut nodes[1]), [(RX_BUFFERS % IN_FLIGHT) as u8]);
-    pass(&mut nodes, 8 * LAST_NS);
+    elapse(&mut nodes, 8 * LAST_NS);
     assert_eq!((nodes[0].linger_until(), breaches()), (0, Vec::new()));
 }
 
@@ -264,7 +264,7 @@ fn r2_a_node_that_is_gone_is_sent_nothing_and_asked_nothing() {
     nodes[0].node_died(1);
     assert!(!send(&mut nodes[0], 1));
     frames.borrow_mut()[1].clear();
-    pass(&mut nodes, 8 * FIRST_NS);
+    elapse(&mut nodes, 8 * FIRST_NS);
     assert_eq!((nodes[0].linger_until(), frames.borrow()[1].len()), (0, 0));
     // What it sent last is dropped.
     // SAFETY: nothing is lent, and nothing else is on its way.

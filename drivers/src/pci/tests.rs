@@ -54,7 +54,7 @@ impl Space for FakeSpace {
 /// A bus with registers of memory, zeros, behind its window.
 pub(crate) fn bus(devices: Vec<FakeDevice>, window: u32) -> PciBus<FakeSpace> {
     let memory: &'static mut [u64] = Box::leak(std::vec![0u64; window as usize / 8].into_boxed_slice());
-    let window = Window { base: NonNull::from(memory).cast(), on_bus: 0x1000_0000, bytes: window };
+    let window = Aperture { base: NonNull::from(memory).cast(), on_bus: 0x1000_0000, bytes: window };
     PciBus::new(FakeSpace(devices), window)
 }
 

@@ -34,7 +34,7 @@ pub(super) fn most_peers(buffers: usize, nodes: u32) -> u32 {
 
 /// The receive buffers of a node.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(super) struct CreditPool {
     total: u32,
     guarantee: u32,
     /// Buffers that count for each peer, or its guarantee if that is more, summed over all that could come.
@@ -43,7 +43,7 @@ pub(super) struct Pool {
     share: u32,
 }
 
-impl Pool {
+impl CreditPool {
     /// `buffers` buffers for up to `peers` nodes at once.
     pub(super) fn new(buffers: usize, peers: u32) -> Self {
         let total = total(buffers);
@@ -123,23 +123,23 @@ mod tests {
     #[test]
     fn d8_a_few_nodes_have_full_windows_and_many_have_one_packet_at_least() {
         for (nodes, guarantee) in [(2, 16), (8, 14), (27, 4), (64, 1), (224, 1), (1_000_000, 1)] {
-            let pool = Pool::new(256, most_peers(256, nodes));
+            let pool = CreditPool::new(256, most_peers(256, nodes));
             assert_eq!(pool.guarantee(), guarantee, "{nodes} nodes");
             assert!(pool.committed <= pool.total);
         }
-        assert_eq!(Pool::new(256, 2).share(), WINDOW);
+        assert_eq!(CreditPool::new(256, 2).share(), WINDOW);
     }
 
     #[test]
     fn d8_peers_in_use_share_alike_and_leave_their_shares_to_others() {
-        let mut pool = Pool::new(256, 8);
-        let mut shares = |change: fn(&mut Pool)| {
+        let mut pool = CreditPool::new(256, 8);
+        let mut shares = |change: fn(&mut CreditPool)| {
             change(&mut pool);
             pool.share()
         };
-        let joining = [0; 8].map(|_| shares(Pool::join));
+        let joining = [0; 8].map(|_| shares(CreditPool::join));
         assert_eq!(joining, [64, 64, 64, 56, 44, 37, 32, 28]);
-        assert_eq!([0; 8].map(|_| shares(Pool::leave)), [32, 37, 44, 56, 64, 64, 64, 64]);
+        assert_eq!([0; 8].map(|_| shares(CreditPool::leave)), [32, 37, 44, 56, 64, 64, 64, 64]);
     }
 
     /// Every step looks at all peers.
@@ -153,7 +153,7 @@ mod tests {
             steps in proptest::collection::vec((any::<u8>(), 0u8..5), 0..STEPS)
         ) {
             let count = most_peers(buffers, nodes) as usize;
-            let mut pool = Pool::new(buffers, count as u32);
+            let mut pool = CreditPool::new(buffers, count as u32);
             // Promised and lent, by peer; some leave and come again.
             let mut peers: Vec<Option<(u32, u32)>> = std::vec![None; count];
             for (peer, step) in steps {

@@ -6,11 +6,11 @@ use alloc::boxed::Box;
 
 /// Room for a link header, then a packet's header and inline data.
 #[repr(C, align(64))]
-struct Front([u8; FRONT_BYTES]);
+struct HeaderCopy([u8; FRONT_BYTES]);
 
 /// A packet that was taken from the message unit and not given back.
 pub(super) struct Flight {
-    front: Front,
+    front: HeaderCopy,
     head_len: u8,
     lent: [Lent; 2],
     /// When it was first given to the device.
@@ -30,7 +30,7 @@ unsafe impl Send for Flight {}
 
 impl Flight {
     const NONE: Self = Self {
-        front: Front([0; FRONT_BYTES]),
+        front: HeaderCopy([0; FRONT_BYTES]),
         head_len: 0,
         lent: [Lent::NONE; 2],
         first_sent: 0,
@@ -181,7 +181,7 @@ impl Flights {
     }
 
     /// A packet that needs no care went to the device.
-    pub(super) fn pass(&mut self, cookie: u16) {
+    pub(super) fn note_unkept(&mut self, cookie: u16) {
         if let Some(flight) = self.get(cookie) {
             flight.renew(0, [Lent::NONE; 2]);
             (flight.in_device, flight.outcome) = (true, Some(Outcome::Sent));
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!((state(&flights), flights.take_done()), ((false, true), Some((1, Outcome::Failed))));
         assert_eq!((state(&flights), flights.take_done(), flights.free()), ((false, false), None, all));
         // What needs no care goes back when the device has done with it.
-        flights.pass(2);
+        flights.note_unkept(2);
         assert_eq!((state(&flights), flights.free()), ((true, false), all - 1));
         flights.returned(2);
         assert_eq!((state(&flights), flights.take_done()), ((false, true), Some((2, Outcome::Sent))));

@@ -57,7 +57,7 @@ use crate::platform::Platform;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use aside::{Aside, PutOff};
-use credit::Pool;
+use credit::CreditPool;
 use flights::Flights;
 use handshake::Number;
 use heapless::Deque;
@@ -106,7 +106,7 @@ pub struct Reliable<A, C> {
     /// A bit for each node that is gone.
     gone: Box<[u64]>,
     peers: Peers,
-    pool: Pool,
+    pool: CreditPool,
     /// Nodes that call while there is no place, and the numbers they call by.
     callers: Deque<(u32, Number), CALLERS>,
     /// Peers that ask for release.
@@ -181,7 +181,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             life: 0,
             gone: (0..nodes.div_ceil(64)).map(|_| 0).collect(),
             peers: Peers::new(peers as usize),
-            pool: Pool::new(inner.buffers(), peers),
+            pool: CreditPool::new(inner.buffers(), peers),
             callers: Deque::new(),
             parting: PeerSet::EMPTY,
             hand: 0,
@@ -251,11 +251,11 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
     /// # Safety
     /// As that of [`Adapter::transmit`].
     #[cold]
-    unsafe fn pass(&mut self, header: &[u8], inline: &[u8], lent: [Lent; 2], cookie: u16) -> bool {
+    unsafe fn send_to_fabric(&mut self, header: &[u8], inline: &[u8], lent: [Lent; 2], cookie: u16) -> bool {
         // SAFETY: the caller's promise goes on to the adapter.
         let taken = unsafe { self.inner.transmit(FABRIC, header, inline, lent, cookie) };
         if taken {
-            self.flights.pass(cookie);
+            self.flights.note_unkept(cookie);
         }
         taken
     }
@@ -337,7 +337,7 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
     ) -> bool {
         if node == FABRIC {
             // SAFETY: the caller's promise goes on to the adapter.
-            return unsafe { self.pass(header, inline, lent, cookie) };
+            return unsafe { self.send_to_fabric(header, inline, lent, cookie) };
         }
         self.queue(node, header, inline, lent, cookie)
     }

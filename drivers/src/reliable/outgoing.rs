@@ -1,6 +1,6 @@
 //! What leaves: packets, those that are sent again, and frames that only acknowledge.
 
-use super::credit::Pool;
+use super::credit::CreditPool;
 use super::flights::Flight;
 use super::handshake::{Word, Words};
 use super::peers::{Peer, PeerSet};
@@ -49,7 +49,7 @@ fn note_told(
     peer: &mut Peer,
     index: u16,
     link: &Link,
-    pool: &Pool,
+    pool: &CreditPool,
     acks_due: &mut PeerSet,
     starving: &mut PeerSet,
 ) {
@@ -70,7 +70,7 @@ impl Peer {
     #[inline(always)]
     fn link(
         &mut self,
-        pool: &mut Pool,
+        pool: &mut CreditPool,
         others_first: bool,
         life: u32,
         flags: Flags,

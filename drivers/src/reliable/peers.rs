@@ -1,6 +1,6 @@
 //! The peers in use, found by rank, and their connections.
 
-use super::credit::Pool;
+use super::credit::CreditPool;
 use super::handshake::{Connection, Numbers, Phase, may_call};
 use super::receiver::Receiver;
 use super::rto::Rto;
@@ -78,7 +78,7 @@ impl Peers {
     pub(super) fn add(
         &mut self,
         rank: u32,
-        pool: &mut Pool,
+        pool: &mut CreditPool,
         connection: impl FnOnce(&mut Numbers) -> Connection,
     ) -> Option<u16> {
         let index = self.ranks.find_or_add(rank)?;
@@ -97,7 +97,7 @@ impl Peers {
     }
 
     /// Puts a node, whose buffers are all back, out of use.
-    pub(super) fn remove(&mut self, index: u16, pool: &mut Pool) {
+    pub(super) fn remove(&mut self, index: u16, pool: &mut CreditPool) {
         let Some(peer) = self.peers.get(usize::from(index)) else { return };
         let (connection, used) = (peer.connection, peer.used());
         self.count(&connection, u32::MAX);

@@ -35,16 +35,16 @@ const TX_SLOTS: usize = 64;
 
 /// A frame on its way out: written by this side while its slot is free, then read by the device.
 #[repr(align(64))]
-struct Slot(UnsafeCell<[u8; HEADROOM + FRONT + MOST_PAYLOAD]>);
+struct TxFrame(UnsafeCell<[u8; HEADROOM + FRONT + MOST_PAYLOAD]>);
 
 // SAFETY: only `Card::send` writes it, with the card borrowed mutably.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for TxFrame {}
 
 /// The card.
 pub(super) struct Card<N: Nic> {
     nic: N,
     /// A frame's cookie is the number of its slot. Never freed: the device reads them.
-    slots: &'static [Slot],
+    slots: &'static [TxFrame],
     /// Slots that are free, by number; the first `free`.
     stack: [u8; TX_SLOTS],
     free: usize,
@@ -57,7 +57,7 @@ pub(super) struct Card<N: Nic> {
 impl<N: Nic> Card<N> {
     /// About how many bytes of heap it takes.
     pub(super) const HEAP_BYTES: usize =
-        RX_BUFFERS * (LINE + MOST_PAYLOAD + TAILROOM) + TX_SLOTS * size_of::<Slot>() + (32 << 10);
+        RX_BUFFERS * (LINE + MOST_PAYLOAD + TAILROOM) + TX_SLOTS * size_of::<TxFrame>() + (32 << 10);
 
     pub(super) fn new(mut nic: N, node: u32) -> Result<Self, SmallMtu> {
         let mtu = nic.mtu();
@@ -76,7 +76,7 @@ impl<N: Nic> Card<N> {
             nic.lend(buffer);
         }
         nic.flush();
-        let slots = (0..TX_SLOTS).map(|_| Slot(UnsafeCell::new([0; HEADROOM + FRONT + MOST_PAYLOAD])));
+        let slots = (0..TX_SLOTS).map(|_| TxFrame(UnsafeCell::new([0; HEADROOM + FRONT + MOST_PAYLOAD])));
         Ok(Self {
             nic,
             slots: Box::leak(slots.collect()),

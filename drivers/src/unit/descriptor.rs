@@ -1,6 +1,6 @@
 //! What lies in an injection FIFO: one descriptor of 64 bytes per packet (SPEC D-4).
 
-use super::slots::Slot;
+use super::slots::CopySlot;
 use pami::endpoint::Endpoint;
 use pami::packet::{Header, Kind};
 use pami::region::RegionId;
@@ -24,8 +24,8 @@ const _: () = assert!(size_of::<Descriptor>() == 64);
 impl Descriptor {
     /// What it waits with.
     #[inline]
-    pub(crate) fn line(&self) -> Line {
-        Line::of(self.header.kind(), self.header.target(), self.body.node())
+    pub(crate) fn flow(&self) -> Flow {
+        Flow::of(self.header.kind(), self.header.target(), self.body.node())
     }
 }
 
@@ -34,9 +34,9 @@ pub(crate) enum Body {
     /// In the descriptor.
     Inline { node: u32, len: u8, bytes: [u8; INLINE_BYTES] },
     /// In a copy slot of the port.
-    Copied { node: u32, slot: Slot },
+    Copied { node: u32, slot: CopySlot },
     /// In the sender's memory, behind a header that may lie in a copy slot.
-    Lent { node: u32, header: Option<Slot>, data: Source },
+    Lent { node: u32, header: Option<CopySlot>, data: Source },
     /// Nowhere: a request for bytes of a region, and where they are wanted.
     Get { node: u32, region: RegionId, into: Option<Shared>, at: u32, last: bool },
 }
@@ -63,18 +63,18 @@ impl Body {
     }
 }
 
-/// In a line's name: of one-sided operations. No endpoint's bits have it.
+/// In a flow's name: of one-sided operations. No endpoint's bits have it.
 const ONE_SIDED: u64 = 1 << 63;
 
 /// What waits together: messages for one context, or one-sided operations for one node.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct Flow {
     name: u64,
-    /// The line that it waits for as well: the one-sided operations for the same node.
+    /// The flow that it waits for as well: the one-sided operations for the same node.
     ahead: u64,
 }
 
-impl Line {
+impl Flow {
     /// Of a packet of this kind to a context of node `node`.
     #[inline]
     pub(crate) fn of(kind: Option<Kind>, target: Endpoint, node: u32) -> Self {
@@ -88,13 +88,13 @@ impl Line {
         self.name
     }
 
-    /// The name of the other line that it waits for, if there is one.
+    /// The name of the other flow that it waits for, if there is one.
     #[inline]
     pub(crate) fn ahead(self) -> Option<u64> {
         (self.name != self.ahead).then_some(self.ahead)
     }
 
-    /// Whether it waits for what is in the line of this name.
+    /// Whether it waits for what is in the flow of this name.
     #[inline]
     pub(crate) fn is_behind(self, name: u64) -> bool {
         name == self.name || name == self.ahead

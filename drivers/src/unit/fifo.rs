@@ -1,8 +1,8 @@
 //! A port's FIFOs and what else others reach of it.
 
-use super::descriptor::{Body, Descriptor, INJECTION_ENTRIES, INLINE_BYTES, Line};
+use super::descriptor::{Body, Descriptor, Flow, INJECTION_ENTRIES, INLINE_BYTES};
 use super::parked::{Closed, Parked};
-use super::slots::{CopySlots, SHORT_BYTES, Slot, Stock};
+use super::slots::{CopySlot, CopySlots, SHORT_BYTES, Stock};
 use crate::adapter::RxBuffer;
 use crate::state::FifoRecord;
 use alloc::boxed::Box;
@@ -18,7 +18,7 @@ use rings::spsc::{Consumer, Entry, Producer, Ring};
 use spin::Mutex;
 use zerocopy::IntoBytes;
 
-/// Those of them of which a line gets one at a time, when the others are in use.
+/// Those of them of which a flow gets one at a time, when the others are in use.
 pub(crate) const KEPT_ENTRIES: usize = INJECTION_ENTRIES / 4;
 /// Packets of a port that may lie in long copy slots at once.
 pub const COPY_SLOTS: usize = 16;
@@ -104,7 +104,7 @@ impl device::Arrival for Arrived {
 }
 
 /// The end of an injection FIFO that packets are put into. Most of it is for whoever comes; of the last
-/// [`KEPT_ENTRIES`] a line gets one, so that what a context does not take keeps nothing of others out (SPEC R-1).
+/// [`KEPT_ENTRIES`] a flow gets one, so that what a context does not take keeps nothing of others out (SPEC R-1).
 pub(crate) struct Injector {
     descriptors: Producer<Descriptor>,
     /// Whom the last entries are for, by number of the packet.
@@ -126,7 +126,7 @@ pub struct Reception {
 pub(crate) struct Ends {
     pub(crate) descriptors: Consumer<Descriptor>,
     pub(crate) parked: Parked,
-    pub(crate) freed: Producer<Slot>,
+    pub(crate) freed: Producer<CopySlot>,
     pub(crate) arrived: Producer<Arrived>,
     pub(crate) returned: Consumer<RxBuffer>,
     pub(crate) completed: Producer<Completed>,
@@ -136,8 +136,8 @@ pub(crate) struct Ends {
 /// Both ends of a port's FIFOs; reception FIFOs hold `buffers` packets. Allocates.
 pub(crate) fn fifos(
     slots: CopySlots,
-    long: impl Iterator<Item = Slot>,
-    short: impl Iterator<Item = Slot>,
+    long: impl Iterator<Item = CopySlot>,
+    short: impl Iterator<Item = CopySlot>,
     buffers: usize,
     record: &'static FifoRecord,
 ) -> (Injector, Reception, Ends) {
@@ -261,8 +261,8 @@ impl Injector {
             fill(&mut bytes[header.len()..end]);
             Body::Inline { node, len: end as u8, bytes }
         } else {
-            let line = Line::of(Some(envelope.kind), envelope.target, node);
-            Body::Copied { node, slot: self.copies.fill(line, header, len, fill)? }
+            let flow = Flow::of(Some(envelope.kind), envelope.target, node);
+            Body::Copied { node, slot: self.copies.fill(flow, header, len, fill)? }
         };
         let header = Header::new(envelope, header.len() as u16, len as u16);
         self.push(Descriptor { header, body })
@@ -307,8 +307,8 @@ impl Injector {
         if !self.admits(envelope.kind, envelope.target, node) {
             return Err(Full);
         }
-        let line = Line::of(Some(envelope.kind), envelope.target, node);
-        let slot = if header.is_empty() { None } else { Some(self.copies.fill(line, header, 0, |_| ())?) };
+        let flow = Flow::of(Some(envelope.kind), envelope.target, node);
+        let slot = if header.is_empty() { None } else { Some(self.copies.fill(flow, header, 0, |_| ())?) };
         let header = Header::new(envelope, header.len() as u16, data.len() as u16);
         self.push(Descriptor { header, body: Body::Lent { node, header: slot, data: data.clone() } })
     }
@@ -317,15 +317,15 @@ impl Injector {
     #[inline]
     fn admits(&mut self, kind: Kind, target: Endpoint, node: u32) -> bool {
         let closes = self.closed.has_some() || self.descriptors.is_full();
-        !closes || self.admits_one(Line::of(Some(kind), target, node))
+        !closes || self.admits_one(Flow::of(Some(kind), target, node))
     }
 
     /// Whether there is one although packets are parked, or only the last places are free.
     #[cold]
     #[inline(never)]
-    fn admits_one(&mut self, line: Line) -> bool {
+    fn admits_one(&mut self, flow: Flow) -> bool {
         let (next, queued) = (self.descriptors.pushed(), self.descriptors.ring().len());
-        if self.closed.has_some() && !self.closed.allows(line, queued) {
+        if self.closed.has_some() && !self.closed.allows(flow, queued) {
             return false;
         }
         if !self.descriptors.is_full() {
@@ -335,14 +335,14 @@ impl Injector {
         let kept = queued.saturating_sub(INJECTION_ENTRIES - KEPT_ENTRIES);
         let mut taken = (1..=kept).map(|back| next.wrapping_sub(back));
         let admits =
-            queued < INJECTION_ENTRIES && !taken.any(|number| self.beyond[place(number)] == line.name());
+            queued < INJECTION_ENTRIES && !taken.any(|number| self.beyond[place(number)] == flow.name());
         if admits {
-            self.beyond[place(next)] = line.name();
+            self.beyond[place(next)] = flow.name();
         }
         admits
     }
 
-    /// Whether a packet of some line would be refused now.
+    /// Whether a packet of some flow would be refused now.
     pub(crate) fn refuses_some(&mut self) -> bool {
         self.closed.has_some() || self.descriptors.is_full()
     }
@@ -358,22 +358,22 @@ impl Injector {
 
 /// The copy slots of an injection FIFO, and where they come back.
 struct Copies {
-    freed: Consumer<Slot>,
+    freed: Consumer<CopySlot>,
     long: Box<Stock<COPY_SLOTS>>,
     short: Box<Stock<SHORT_SLOTS>>,
     slots: CopySlots,
 }
 
 impl Copies {
-    /// A copy slot for a packet of this line that begins with `header` and `len` bytes that `fill` writes. More than a slot
+    /// A copy slot for a packet of this flow that begins with `header` and `len` bytes that `fill` writes. More than a slot
     /// holds is refused; nobody asks for it.
     fn fill(
         &mut self,
-        line: Line,
+        flow: Flow,
         header: &[u8],
         len: usize,
         fill: impl FnOnce(&mut [u8]),
-    ) -> Result<Slot, Full> {
+    ) -> Result<CopySlot, Full> {
         let end = header.len() + len;
         if end > self.slots.bytes_len() {
             return Err(Full);
@@ -388,8 +388,8 @@ impl Copies {
                 }
             }
         }
-        let line = line.name();
-        let mut slot = if is_short { self.short.take(line) } else { self.long.take(line) }.ok_or(Full)?;
+        let flow = flow.name();
+        let mut slot = if is_short { self.short.take(flow) } else { self.long.take(flow) }.ok_or(Full)?;
         let bytes = self.slots.bytes_mut(&mut slot);
         bytes[..header.len()].copy_from_slice(header);
         fill(&mut bytes[header.len()..end]);

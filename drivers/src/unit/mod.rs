@@ -350,7 +350,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
                 wrong_node: counters.wrong_node.get(),
                 unknown_origin: counters.unknown_origin.get(),
                 no_fifo: counters.no_fifo.get(),
-                unasked: counters.unasked.get(),
+                unsolicited: counters.unsolicited.get(),
                 beyond: counters.beyond.get(),
                 runts: faults.runts,
                 foreign: faults.foreign,

@@ -32,7 +32,7 @@ pub trait Network: Send + Sized + 'static {
     /// As `ReliableAdapter::most_peers`.
     fn most_peers(&self) -> usize;
 
-    /// The engine of one of `nodes` nodes with one lane per station; the other ends go to the stations. Allocates.
+    /// The engine of one of `nodes` nodes with the ends of one port per station; the other ends go to the stations. Allocates.
     fn engine(self, stations: &[Station], mtu: usize, nodes: u32) -> Self::Engine;
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
     /// It fits no request.
-    Unasked,
+    Unsolicited,
     /// Its data is where it belongs, and more will come.
     Placed,
     /// The message has ended.
@@ -111,15 +111,15 @@ impl Outstanding {
         counters: &Counters,
     ) -> Taken {
         let window = self.windows.get_mut(usize::from(node));
-        let Some(request) = window.and_then(|window| window.front_mut()) else { return Taken::Unasked };
+        let Some(request) = window.and_then(|window| window.front_mut()) else { return Taken::Unsolicited };
         if (request.port, request.message) != (port, envelope.message) {
-            return Taken::Unasked;
+            return Taken::Unsolicited;
         }
         let refused = match envelope.dispatch {
             0 => None,
             byte => match RegionFault::from_byte(byte) {
                 Some(fault) => Some(fault),
-                None => return Taken::Unasked,
+                None => return Taken::Unsolicited,
             },
         };
         let (mut result, mut last, mut arrival) = (refused.map_or(Ok(0), Err), true, false);
@@ -127,7 +127,7 @@ impl Outstanding {
             (Awaited::End, Kind::Reply) if data.is_empty() => {}
             (Awaited::Word, Kind::Reply) if refused.is_some() == data.is_empty() => {
                 if refused.is_none() {
-                    let Ok(word) = data.try_into() else { return Taken::Unasked };
+                    let Ok(word) = data.try_into() else { return Taken::Unsolicited };
                     result = Ok(u64::from_le_bytes(word));
                 }
             }
@@ -140,7 +140,7 @@ impl Outstanding {
                 let len = data.len() as u32;
                 let fits = if kind == Kind::GetLast { len == *left } else { 0 < len && len < *left };
                 if refused.is_some() || envelope.offset != *at || !fits {
-                    return Taken::Unasked;
+                    return Taken::Unsolicited;
                 }
                 let placed = match into {
                     Some(memory) => memory.write(*at as usize, data),
@@ -161,7 +161,7 @@ impl Outstanding {
                     return if arrival { Taken::Arrival } else { Taken::Placed };
                 }
             }
-            _ => return Taken::Unasked,
+            _ => return Taken::Unsolicited,
         }
         if let Some(window) = self.windows.get_mut(usize::from(node)) {
             window.pop_front();
@@ -233,13 +233,13 @@ mod tests {
         {
             let mut requests = asked(awaited());
             assert!(!requests.is_idle(1) && requests.is_idle(0));
-            assert_eq!(take(&mut requests, (Kind::Reply, 0), wrong), Taken::Unasked);
+            assert_eq!(take(&mut requests, (Kind::Reply, 0), wrong), Taken::Unsolicited);
             // What is refused brings no data.
-            assert_eq!(take(&mut requests, refused, &word), Taken::Unasked);
-            assert_eq!(take(&mut requests, (Kind::Reply, u8::MAX), &[]), Taken::Unasked);
+            assert_eq!(take(&mut requests, refused, &word), Taken::Unsolicited);
+            assert_eq!(take(&mut requests, (Kind::Reply, u8::MAX), &[]), Taken::Unsolicited);
             assert_eq!(take(&mut requests, (Kind::Reply, 0), right), ended(result));
             assert!(requests.is_idle(1));
-            assert_eq!(take(&mut requests, (Kind::Reply, 0), right), Taken::Unasked);
+            assert_eq!(take(&mut requests, (Kind::Reply, 0), right), Taken::Unsolicited);
             assert_eq!(take(&mut asked(awaited()), refused, &[]), ended(Err(fault)));
         }
     }

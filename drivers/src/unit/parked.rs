@@ -15,7 +15,7 @@
 //! No circle of waits can form: a list waits for its own context, a port for the engine to take what is in the FIFO, and
 //! the engine waits for no list. A node that is gone takes everything, to refuse it.
 
-use super::descriptor::{Descriptor, INJECTION_ENTRIES, Line};
+use super::descriptor::{Descriptor, Flow, INJECTION_ENTRIES};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use heapless::Vec;
@@ -44,8 +44,8 @@ pub(crate) struct Closed {
     gate: AtomicU32,
     parked: AtomicU32,
     lists: AtomicU32,
-    /// The [names](Line) of the lists: so many as there are lists.
-    lines: [AtomicU64; LISTS],
+    /// The [names](Flow) of the lists: so many as there are lists.
+    flows: [AtomicU64; LISTS],
 }
 
 impl Closed {
@@ -61,19 +61,19 @@ impl Closed {
         self.gate.load(Ordering::Relaxed) >= SOME
     }
 
-    /// Whether a packet of this line may be pushed into a FIFO that holds `queued`, as something is parked.
+    /// Whether a packet of this flow may be pushed into a FIFO that holds `queued`, as something is parked.
     #[cold]
     #[inline(never)]
-    pub(crate) fn allows(&self, line: Line, queued: usize) -> bool {
+    pub(crate) fn allows(&self, flow: Flow, queued: usize) -> bool {
         let lists = self.lists.load(Ordering::Relaxed) as usize;
         queued < ahead(self.parked.load(Ordering::Relaxed))
-            && !self.lines.iter().take(lists).any(|closed| line.is_behind(closed.load(Ordering::Relaxed)))
+            && !self.flows.iter().take(lists).any(|closed| flow.is_behind(closed.load(Ordering::Relaxed)))
     }
 }
 
-/// The packets of one line, chained.
+/// The packets of one flow, chained.
 struct List {
-    line: Line,
+    flow: Flow,
     packets: list::List,
 }
 
@@ -91,7 +91,7 @@ impl Parked {
             gate: AtomicU32::new(0),
             parked: AtomicU32::new(0),
             lists: AtomicU32::new(0),
-            lines: [const { AtomicU64::new(0) }; LISTS],
+            flows: [const { AtomicU64::new(0) }; LISTS],
         }));
         let places: Box<[_]> = (0..PLACES).map(|_| Slot::new()).collect();
         (Self { places: SlotTable::new(Box::leak(places)), lists: Vec::new(), closed }, closed)
@@ -109,24 +109,24 @@ impl Parked {
         self.lists.is_empty()
     }
 
-    /// Whether a packet of this line has to wait for some that are parked.
+    /// Whether a packet of this flow has to wait for some that are parked.
     #[inline]
-    pub(crate) fn has_before(&self, line: Line) -> bool {
-        self.lists.iter().any(|list| line.is_behind(list.line.name()))
+    pub(crate) fn has_before(&self, flow: Flow) -> bool {
+        self.lists.iter().any(|list| flow.is_behind(list.flow.name()))
     }
 
-    /// Whether one more packet of this line can be parked.
-    pub(crate) fn has_room(&self, line: Line) -> bool {
+    /// Whether one more packet of this flow can be parked.
+    pub(crate) fn has_room(&self, flow: Flow) -> bool {
         self.places.len() < PLACES
-            && (!self.lists.is_full() || self.lists.iter().any(|list| list.line == line))
+            && (!self.lists.is_full() || self.lists.iter().any(|list| list.flow == flow))
     }
 
-    /// Parks the next packet of the FIFO, which is of this line; there is room. The port sees the list before it sees the
+    /// Parks the next packet of the FIFO, which is of this flow; there is room. The port sees the list before it sees the
     /// FIFO shorter.
-    pub(crate) fn park(&mut self, line: Line, fifo: &mut Consumer<Descriptor>) {
-        let at = self.lists.iter().position(|list| list.line == line).unwrap_or(self.lists.len());
+    pub(crate) fn park(&mut self, flow: Flow, fifo: &mut Consumer<Descriptor>) {
+        let at = self.lists.iter().position(|list| list.flow == flow).unwrap_or(self.lists.len());
         if at == self.lists.len() {
-            let _ = self.lists.push(List { line, packets: list::List::EMPTY });
+            let _ = self.lists.push(List { flow, packets: list::List::EMPTY });
         }
         publish(self.closed, &self.lists, 1);
         let place = fifo.pop().and_then(|packet| self.places.insert(packet).ok());
@@ -137,9 +137,9 @@ impl Parked {
 
     /// Whether list `at` waits for no other.
     pub(crate) fn may_go(&self, at: usize) -> bool {
-        let line = self.lists.get(at).map(|list| list.line);
-        line.is_some_and(|line| {
-            line.ahead().is_none_or(|ahead| !self.lists.iter().any(|list| list.line.name() == ahead))
+        let flow = self.lists.get(at).map(|list| list.flow);
+        flow.is_some_and(|flow| {
+            flow.ahead().is_none_or(|ahead| !self.lists.iter().any(|list| list.flow.name() == ahead))
         })
     }
 
@@ -164,9 +164,9 @@ impl Parked {
 
 /// Lets the port see what is parked: one packet more, or with `u32::MAX` one less.
 fn publish(closed: &Closed, list: &[List], change: u32) {
-    let Closed { gate, parked, lists, lines } = closed;
-    for (seen, list) in lines.iter().zip(list) {
-        seen.store(list.line.name(), Ordering::Relaxed);
+    let Closed { gate, parked, lists, flows } = closed;
+    for (seen, list) in flows.iter().zip(list) {
+        seen.store(list.flow.name(), Ordering::Relaxed);
     }
     lists.store(list.len() as u32, Ordering::Relaxed);
     parked.store(parked.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);

@@ -103,16 +103,16 @@ impl Regions {
     }
 
     /// What makes it quick to reach the region's words again, if that allows what is `wanted`.
-    pub(crate) fn window(
+    pub(crate) fn reach_words(
         &self,
         target: Endpoint,
         handle: &RegionHandle,
         wanted: Rights,
-    ) -> Option<RegionWindow> {
+    ) -> Option<RegionWords> {
         let id = handle.id();
         let region = self.open(target, id, wanted).ok()?;
         let words = region.shared().ok()?.first_words(handle.len())?;
-        Some(RegionWindow { place: self.0.place(key(id))?, words })
+        Some(RegionWords { place: self.0.place(key(id))?, words })
     }
 
     /// Writes `data` at `offset`; nothing, if that is refused.
@@ -207,12 +207,12 @@ impl Regions {
 
 /// Words of a region, which was found to be one that may be reached. All but that it is still there was seen to then.
 #[derive(Clone, Copy)]
-pub struct RegionWindow {
+pub struct RegionWords {
     place: Place<Region>,
     words: Words,
 }
 
-impl RegionWindow {
+impl RegionWords {
     /// Does `what` with the whole word at `offset`, if there is such. Calls nothing else, so whoever calls it need not save what it
     /// has in registers.
     #[inline(always)]

@@ -8,7 +8,7 @@
 use super::descriptor::{Body, INLINE_BYTES};
 use super::outstanding::WINDOW;
 use super::regions::Regions;
-use super::slots::{CopySlots, Slot, Stock};
+use super::slots::{CopySlot, CopySlots, Stock};
 use crate::ranks::NodeSet;
 use alloc::boxed::Box;
 use heapless::Deque;
@@ -86,7 +86,7 @@ struct FailedPut {
 }
 
 #[derive(Default)]
-struct Peer {
+struct Requester {
     answers: Deque<Answer, WINDOW>,
     failed: Deque<FailedPut, FAILED_PUTS>,
 }
@@ -101,7 +101,7 @@ pub(crate) enum Next {
 
 /// What is owed to other nodes, by node in use.
 pub(crate) struct Responder {
-    peers: Box<[Peer]>,
+    requesters: Box<[Requester]>,
     /// Nodes that are owed something, and whose turn it is.
     owed: NodeSet,
     turn: u16,
@@ -110,15 +110,20 @@ pub(crate) struct Responder {
 
 impl Responder {
     /// For `nodes` nodes in use. Allocates.
-    pub(crate) fn new(nodes: usize, own: impl Iterator<Item = Slot>) -> Self {
+    pub(crate) fn new(nodes: usize, own: impl Iterator<Item = CopySlot>) -> Self {
         let mut slots = Stock::new();
         own.take(ANSWER_SLOTS).for_each(|slot| slots.give_back(slot));
-        Self { peers: (0..nodes).map(|_| Peer::default()).collect(), owed: NodeSet::EMPTY, turn: 0, slots }
+        Self {
+            requesters: (0..nodes).map(|_| Requester::default()).collect(),
+            owed: NodeSet::EMPTY,
+            turn: 0,
+            slots,
+        }
     }
 
     /// About how many bytes of heap it takes.
     pub(crate) const fn heap_bytes(nodes: usize) -> usize {
-        nodes * size_of::<Peer>()
+        nodes * size_of::<Requester>()
     }
 
     /// Carries a request out. Returns why it was refused, if it was.
@@ -131,26 +136,26 @@ impl Responder {
         let Packet { envelope, header, data } = packet;
         let (region, segments) = named(header)?;
         let (target, route) = (envelope.target, Route::of(envelope));
-        let peer = self.peers.get_mut(usize::from(node)).ok_or(Rejected::Beyond)?;
-        if envelope.kind != Kind::Put && peer.answers.is_full() {
+        let requester = self.requesters.get_mut(usize::from(node)).ok_or(Rejected::Beyond)?;
+        if envelope.kind != Kind::Put && requester.answers.is_full() {
             return Err(Rejected::Beyond);
         }
         let (answer, refused) = match envelope.kind {
             Kind::Put | Kind::PutLast => {
                 let put = put(regions, target, region, envelope.offset, segments, data)?;
-                let failed = peer.failure_of(route);
+                let failed = requester.failure_of(route);
                 if envelope.kind == Kind::Put {
                     // Without an end a note would wait for another message of this number.
                     if let (Err(fault), None, ENDS) = (put, failed, envelope.dispatch) {
-                        if peer.failed.is_full() {
-                            peer.failed.pop_front();
+                        if requester.failed.is_full() {
+                            requester.failed.pop_front();
                         }
-                        let _ = peer.failed.push_back(FailedPut { route, fault });
+                        let _ = requester.failed.push_back(FailedPut { route, fault });
                     }
                     return Ok(put.err());
                 }
                 let result =
-                    failed.and_then(|at| peer.take_failed(at)).map_or(put, |failed| Err(failed.fault));
+                    failed.and_then(|at| requester.take_failed(at)).map_or(put, |failed| Err(failed.fault));
                 (Answer::End(route, result), result.err())
             }
             Kind::Rmw if segments.is_empty() => {
@@ -172,7 +177,7 @@ impl Responder {
             }
             _ => return Err(Rejected::Malformed),
         };
-        let _ = peer.answers.push_back(answer);
+        let _ = requester.answers.push_back(answer);
         self.owed.insert(node);
         Ok(refused)
     }
@@ -187,10 +192,10 @@ impl Responder {
         let Packet { envelope, header, data } = packet;
         let (region, segments) = named(header)?;
         let (segments, _) = segments.split_last_chunk::<SIGNAL_BYTES>().ok_or(Rejected::Malformed)?;
-        let peer = self.peers.get_mut(usize::from(node)).ok_or(Rejected::Beyond)?;
+        let requester = self.requesters.get_mut(usize::from(node)).ok_or(Rejected::Beyond)?;
         let put = put(regions, envelope.target, region, envelope.offset, segments, data)?;
-        let failed = peer.failure_of(Route::of(envelope));
-        Ok(failed.and_then(|at| peer.take_failed(at)).map_or(put.err(), |failed| Some(failed.fault)))
+        let failed = requester.failure_of(Route::of(envelope));
+        Ok(failed.and_then(|at| requester.take_failed(at)).map_or(put.err(), |failed| Some(failed.fault)))
     }
 
     /// The next packet of the answers that are owed to node `rank`.
@@ -202,8 +207,8 @@ impl Responder {
         memory: CopySlots,
         mtu: usize,
     ) -> Next {
-        let Some(peer) = self.peers.get_mut(usize::from(node)) else { return Next::Nothing };
-        let Some(answer) = peer.answers.front_mut() else { return Next::Nothing };
+        let Some(requester) = self.requesters.get_mut(usize::from(node)) else { return Next::Nothing };
+        let Some(answer) = requester.answers.front_mut() else { return Next::Nothing };
         let (envelope, body, len) = match answer {
             Answer::End(route, result) => {
                 (route.back(Kind::Reply, result.err(), 0, 0), Body::inline(rank, &[]), 0)
@@ -245,8 +250,8 @@ impl Responder {
                 }
             }
         };
-        peer.answers.pop_front();
-        if peer.answers.is_empty() {
+        requester.answers.pop_front();
+        if requester.answers.is_empty() {
             self.owed.remove(node);
         }
         Next::Packet(Header::new(&envelope, 0, len as u16), body)
@@ -278,25 +283,27 @@ impl Responder {
 
     /// Whether a node is owed nothing, and nothing is noted that its next request needs.
     pub(crate) fn is_idle(&self, node: u16) -> bool {
-        self.peers.get(usize::from(node)).is_none_or(|peer| peer.answers.is_empty() && peer.failed.is_empty())
+        self.requesters
+            .get(usize::from(node))
+            .is_none_or(|requester| requester.answers.is_empty() && requester.failed.is_empty())
     }
 
     /// Takes a copy slot back.
-    pub(crate) fn give_back(&mut self, slot: Slot) {
+    pub(crate) fn give_back(&mut self, slot: CopySlot) {
         self.slots.give_back(slot);
     }
 
     /// Nobody wants a node's answers any more.
     #[cold]
     pub(crate) fn purge(&mut self, node: u16) {
-        if let Some(peer) = self.peers.get_mut(usize::from(node)) {
-            *peer = Peer::default();
+        if let Some(requester) = self.requesters.get_mut(usize::from(node)) {
+            *requester = Requester::default();
             self.owed.remove(node);
         }
     }
 }
 
-impl Peer {
+impl Requester {
     /// Where it is noted that a packet of this put was refused, if one was.
     fn failure_of(&self, route: Route) -> Option<usize> {
         self.failed.iter().position(|failed| failed.route == route)

@@ -240,7 +240,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         Some(result)
     }
 
-    /// Gives the token back, then wakes whom the last pass had something for: who wakes up wants the token, and on
+    /// Gives the token back, then wakes whom the last call of `progress` had something for: who wakes up wants the token, and on
     /// a busy host may take this hart's processor for it.
     #[inline(always)]
     fn let_go_now(&self, mut engine: impl Held) {

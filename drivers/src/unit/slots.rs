@@ -19,7 +19,7 @@ const NOBODY: u64 = u64::MAX;
 
 /// The right to use one slot of a slab, alone.
 #[derive(Debug)]
-pub(crate) struct Slot(NonZeroU16);
+pub(crate) struct CopySlot(NonZeroU16);
 
 /// Long slots, and behind them short ones, aligned to 64 bytes. Never freed.
 #[derive(Clone, Copy)]
@@ -43,27 +43,27 @@ impl CopySlots {
     pub(crate) fn new(
         (long, bytes): (usize, usize),
         short: usize,
-    ) -> (Self, impl Iterator<Item = Slot>, impl Iterator<Item = Slot>) {
+    ) -> (Self, impl Iterator<Item = CopySlot>, impl Iterator<Item = CopySlot>) {
         let long = long.clamp(1, usize::from(u16::MAX));
         let short = short.min(usize::from(u16::MAX) - long);
         let stride = bytes.next_multiple_of(LINE);
         let memory = Box::leak(vec![0u8; long * stride + short * SHORT_BYTES + LINE].into_boxed_slice());
         let skip = memory.as_ptr().align_offset(LINE).min(LINE);
         let memory = NonNull::from(&mut memory[skip..]).cast();
-        let slots = |from, to| (from as u16 + 1..=to as u16).filter_map(NonZeroU16::new).map(Slot);
+        let slots = |from, to| (from as u16 + 1..=to as u16).filter_map(NonZeroU16::new).map(CopySlot);
         (Self { memory, bytes, stride, long, short }, slots(0, long), slots(long, long + short))
     }
 
     /// Whether a slot is a short one.
     #[inline]
-    pub(crate) fn is_short(&self, slot: &Slot) -> bool {
+    pub(crate) fn is_short(&self, slot: &CopySlot) -> bool {
         usize::from(slot.0.get()) > self.long
     }
 
     /// Where a slot lies, and its bytes. Every slot comes from a slab of this node, which has one slab; were it another's,
     /// the check keeps it inside.
     #[inline]
-    fn place(&self, slot: &Slot) -> (NonNull<u8>, usize) {
+    fn place(&self, slot: &CopySlot) -> (NonNull<u8>, usize) {
         let index = usize::from(slot.0.get() - 1).min(self.long + self.short - 1);
         let (at, bytes) = match index.checked_sub(self.long) {
             Some(short) => (self.long * self.stride + short * SHORT_BYTES, SHORT_BYTES),
@@ -81,7 +81,7 @@ impl CopySlots {
 
     /// The slot's bytes, to be written.
     #[inline]
-    pub(crate) fn bytes_mut<'a>(&self, slot: &'a mut Slot) -> &'a mut [u8] {
+    pub(crate) fn bytes_mut<'a>(&self, slot: &'a mut CopySlot) -> &'a mut [u8] {
         let (at, bytes) = self.place(slot);
         // SAFETY: so many initialised bytes of the slab, which only this slot reaches.
         unsafe { core::slice::from_raw_parts_mut(at.as_ptr(), bytes) }
@@ -89,7 +89,7 @@ impl CopySlots {
 
     /// The slot's bytes.
     #[inline]
-    pub(crate) fn bytes<'a>(&self, slot: &'a Slot) -> &'a [u8] {
+    pub(crate) fn bytes<'a>(&self, slot: &'a CopySlot) -> &'a [u8] {
         let (at, bytes) = self.place(slot);
         // SAFETY: as in `bytes_mut`.
         unsafe { core::slice::from_raw_parts(at.as_ptr(), bytes) }
@@ -98,7 +98,7 @@ impl CopySlots {
 
 /// At most `N` slots in a row, those of them that are free, and whom packets in the others are for.
 pub(crate) struct Stock<const N: usize> {
-    free: Vec<Slot, N>,
+    free: Vec<CopySlot, N>,
     holders: [u64; N],
 }
 
@@ -116,7 +116,7 @@ impl<const N: usize> Stock<N> {
 
     /// A slot for a packet to `target`.
     #[inline]
-    pub(crate) fn take(&mut self, target: u64) -> Option<Slot> {
+    pub(crate) fn take(&mut self, target: u64) -> Option<CopySlot> {
         if self.is_low() && self.holders.contains(&target) {
             return None;
         }
@@ -127,7 +127,7 @@ impl<const N: usize> Stock<N> {
 
     /// Takes a slot in that nobody needs.
     #[inline]
-    pub(crate) fn give_back(&mut self, slot: Slot) {
+    pub(crate) fn give_back(&mut self, slot: CopySlot) {
         self.holders[usize::from(slot.0.get()) % N] = NOBODY;
         // There is room for all.
         let _ = self.free.push(slot);

@@ -19,7 +19,7 @@ pub struct Dropped {
     /// For a client or context that no task here can have.
     pub no_fifo: u64,
     /// Answers that fit no request of this node's.
-    pub unasked: u64,
+    pub unsolicited: u64,
     /// Requests of a node beyond what it may have under way, or of more nodes than there is memory for.
     pub beyond: u64,
     /// Frames too short for a packet.
@@ -42,7 +42,7 @@ impl Dropped {
             wrong_node,
             unknown_origin,
             no_fifo,
-            unasked,
+            unsolicited,
             beyond,
             runts,
             foreign,
@@ -55,7 +55,7 @@ impl Dropped {
             + wrong_node
             + unknown_origin
             + no_fifo
-            + unasked
+            + unsolicited
             + beyond
             + runts
             + foreign
@@ -123,7 +123,7 @@ pub(crate) struct Counters {
     pub(crate) unknown_origin: Counter,
     pub(crate) late: Counter,
     pub(crate) no_fifo: Counter,
-    pub(crate) unasked: Counter,
+    pub(crate) unsolicited: Counter,
     pub(crate) beyond: Counter,
     pub(crate) served: Counter,
     pub(crate) refused: Counter,

@@ -20,7 +20,7 @@ use pami::collective::Algorithm;
 /// Most ranks: contexts of a task.
 const RANKS: usize = 8;
 /// Polls in which nothing may happen before something is wrong.
-const PATIENCE: u32 = 1000;
+const IDLE_POLLS: u32 = 1000;
 
 /// Prints the table with the critical path of each case.
 pub fn table(task: &'static Task, ranks: &mut [Option<Rank>]) -> Result<(), JobError> {
@@ -152,7 +152,7 @@ impl Driver<'_> {
     /// Advances all ranks until each has ended what it began.
     fn finish(&mut self) -> Result<(), JobError> {
         let mut ended = [false; RANKS];
-        for _ in 0..PATIENCE {
+        for _ in 0..IDLE_POLLS {
             for (rank, ended) in self.ranks.iter_mut().zip(&mut ended) {
                 *ended = *ended || rank.has_ended()?;
                 if !*ended {

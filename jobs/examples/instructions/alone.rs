@@ -221,7 +221,7 @@ fn torus_rows(task: &Task, far: &mut Contexts, engine: &mut Port) -> Result<(), 
     slow_row("receive-torus-fifo", || receive(task, far, engine, true))
 }
 
-/// `send_immediate` of 8 bytes to itself by the torus, from rest, and the engine's pass that gives it to the device.
+/// `send_immediate` of 8 bytes to itself by the torus, from rest, and the call of the engine's `progress` that gives it to the device.
 fn send_and_kick(far: &mut Contexts, engine: &mut Port) -> Result<u32, JobError> {
     far.rest()?;
     let (number, target) = (far.arrivals.number(), far.to_first);

@@ -23,7 +23,7 @@
 //! | `post` | call of `Poster::post`, slot free, target's hart awake | its return |
 //! | `advance-empty` | call of `Context::advance`, nothing to do, one peer in shared memory known | its return |
 //! | `send-immediate-8` | call of `send_immediate`, 8 bytes, by the torus | its return: the engine can see the descriptor, as nobody but an advance runs the engine |
-//! | `send-immediate-8-kick` | the same | the return of the engine's pass that puts it into the virtqueue and notifies the device |
+//! | `send-immediate-8-kick` | the same | the return of the call of the engine's `progress` that puts it into the virtqueue and notifies the device |
 //! | `send-immediate-8-shared-memory` | the same, to a context of the node | its return: the receiver can see the line |
 //! | `send-512`, `send-512-shared-memory` | call of `send` of 512 bytes that lie still | its return: all is queued |
 //! | `put-8`, `rmw-8` | call of `put` of 8 bytes, of `rmw` of 8 bytes, by the torus | its return: the engine can see the descriptor |

@@ -1,9 +1,9 @@
 //! The node's one translation: every address stands for itself, with the rights that it needs (SPEC N-10).
 
 use super::this::caches::UNCACHED;
-use super::this::translation::{Entry, install, is_wide};
+use super::this::translation::{PageEntry, install, is_wide};
 use super::{image, uncached};
-use crate::devicetree::{Controller, Machine, Slot, SlotKind};
+use crate::devicetree::{CardSlot, Controller, Machine, SlotKind};
 use crate::layout::{Bank, Region};
 use crate::paging::{Format as _, MapError, MemoryType, PageTables, Table};
 use boot::HARTS;
@@ -14,17 +14,17 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// Tables: a root, and some for each gigabyte and each two megabytes that are not mapped as a whole.
 const TABLES: usize = 76;
 
-struct Pool(UnsafeCell<[Table; TABLES]>);
+struct TableMemory(UnsafeCell<[Table; TABLES]>);
 
 // SAFETY: `translate` takes it once, before other harts start; after that only the hardware reads it.
-unsafe impl Sync for Pool {}
+unsafe impl Sync for TableMemory {}
 
-static POOL: Pool = Pool(UnsafeCell::new([Table::EMPTY; TABLES]));
+static POOL: TableMemory = TableMemory(UnsafeCell::new([Table::EMPTY; TABLES]));
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Only what lies below it can be mapped.
 pub(crate) fn mapped_end(machine: &Machine) -> usize {
-    Entry::end(is_wide(machine))
+    PageEntry::end(is_wide(machine))
 }
 
 /// Whether devices are where the tree says.
@@ -58,13 +58,13 @@ pub(crate) fn maps_devices() -> bool {
 
 /// Whether a network card does not see the caches, and there is something to be done about it.
 fn needs_uncached(machine: &Machine) -> bool {
-    let apart = |slot: &Slot| matches!(slot.kind, SlotKind::Gem { coherent: false, .. });
+    let apart = |slot: &CardSlot| matches!(slot.kind, SlotKind::Gem { coherent: false, .. });
     UNCACHED && machine.slots.iter().any(apart)
 }
 
 /// A translation of image, stacks, tree, console and what ends the machine.
-fn map_image<'p>(pool: &'p mut [Table], machine: &Machine) -> Result<PageTables<'p, Entry>, MapError> {
-    let mut tables = PageTables::<Entry>::new(pool, is_wide(machine))?;
+fn map_image<'p>(pool: &'p mut [Table], machine: &Machine) -> Result<PageTables<'p, PageEntry>, MapError> {
+    let mut tables = PageTables::<PageEntry>::new(pool, is_wide(machine))?;
     tables.map(range(image::text()), MemoryType::Code)?;
     tables.map(range(image::rodata()), MemoryType::Constant)?;
     let apart = uncached::region();
@@ -93,7 +93,11 @@ fn map_image<'p>(pool: &'p mut [Table], machine: &Machine) -> Result<PageTables<
 }
 
 /// Adds the rest and returns the root's address.
-fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: &[Bank]) -> Result<usize, MapError> {
+fn map_rest(
+    mut tables: PageTables<'_, PageEntry>,
+    machine: &Machine,
+    free: &[Bank],
+) -> Result<usize, MapError> {
     for piece in free {
         tables.map(range(piece.region), MemoryType::Data)?;
     }

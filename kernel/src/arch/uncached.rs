@@ -11,16 +11,16 @@ const ALIGNMENT: usize = 16 << 10;
 const WORDS: usize = 2 * ALIGNMENT / size_of::<AtomicU32>();
 
 #[repr(C, align(16384))]
-struct Pool([AtomicU32; WORDS]);
+struct UncachedMemory([AtomicU32; WORDS]);
 
-static POOL: Pool = Pool([const { AtomicU32::new(0) }; WORDS]);
+static POOL: UncachedMemory = UncachedMemory([const { AtomicU32::new(0) }; WORDS]);
 /// Whether the translation maps it as it is to be.
 static MAPPED: AtomicBool = AtomicBool::new(false);
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Where it lies, in whole pages.
 pub(super) fn region() -> Region {
-    Region { start: (&raw const POOL).addr(), bytes: size_of::<Pool>() }
+    Region { start: (&raw const POOL).addr(), bytes: size_of::<UncachedMemory>() }
 }
 
 /// It is mapped without caches from now on: to be called just before.

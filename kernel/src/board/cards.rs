@@ -7,13 +7,13 @@ use super::devices::registers;
 use super::interrupts::add_sender;
 use crate::arch;
 use crate::devicetree::pci::{BUS_BYTES, PciHost};
-use crate::devicetree::{Interrupt, Machine, Slot, SlotKind, TreeError};
+use crate::devicetree::{CardSlot, Interrupt, Machine, SlotKind, TreeError};
 use alloc::boxed::Box;
 use core::fmt;
 use drivers::e1000e::{self, E1000e, E1000eError};
 use drivers::gem::{self, Gem, GemError};
 use drivers::nic::Hal;
-use drivers::pci::{DEVICES, Ecam, Mailbox, MessageEntry, PciBus, Window};
+use drivers::pci::{Aperture, DEVICES, Ecam, Mailbox, MessageEntry, PciBus};
 use drivers::registers::Mmio;
 use drivers::virtio::{Transport as _, VirtioError, mmio, pci};
 use drivers::{Either, VirtioNet};
@@ -80,7 +80,7 @@ type Reserved = (&'static Mailbox, Interrupt);
 
 /// The machine's network cards: in slots by rising address, then on the bus by number.
 pub(crate) struct Cards {
-    slots: core::slice::Iter<'static, Slot>,
+    slots: core::slice::Iter<'static, CardSlot>,
     behind: Option<Behind>,
 }
 
@@ -92,7 +92,7 @@ impl Cards {
 
     /// The next one.
     pub(crate) fn next<H: Hal>(&mut self) -> Option<Result<Found<H>, CardError>> {
-        let found = |slot: &Slot| {
+        let found = |slot: &CardSlot| {
             let interrupt = slot.interrupt;
             Some(in_slot(slot)?.map(|card| Found { card, interrupt, way: "wire" }))
         };
@@ -113,7 +113,7 @@ fn virtio<H: Hal>(transport: Transport) -> Tried<H> {
 type Transport = Either<mmio::MmioTransport, pci::PciTransport>;
 
 /// The network card in a slot, if there is one.
-fn in_slot<H: Hal>(slot: &Slot) -> Option<Tried<H>> {
+fn in_slot<H: Hal>(slot: &CardSlot) -> Option<Tried<H>> {
     let registers = registers(slot.registers)?;
     match slot.kind {
         SlotKind::VirtioMmio => {
@@ -146,7 +146,7 @@ impl Behind {
         // only one that is made.
         let space = unsafe { Ecam::new(registers(host.configuration)?) };
         let base = registers(host.window)?;
-        let window = Window { base, on_bus: host.on_bus, bytes: host.window.bytes as u32 };
+        let window = Aperture { base, on_bus: host.on_bus, bytes: host.window.bytes as u32 };
         Some(Self { bus: PciBus::new(space, window), host, devices: 0..DEVICES })
     }
 

@@ -5,8 +5,8 @@ use super::at::{At, Parent, cell, is_available, nonzero, text, value};
 use super::cpu_map::{self, CpuMapError};
 use super::pci::PciHost;
 use super::{
-    AFFINITY, Controller, Firmware, HARTS, Hart, MAX_BANKS, MAX_MONITORS, MAX_RESERVED, MAX_SLOTS, Machine,
-    Slot, SlotKind, TreeError, Uart, UartKind, release_page,
+    AFFINITY, CardSlot, Controller, Firmware, HARTS, Hart, MAX_BANKS, MAX_MONITORS, MAX_RESERVED, MAX_SLOTS,
+    Machine, SlotKind, TreeError, Uart, UartKind, release_page,
 };
 use crate::layout::{Bank, Region};
 use crate::paging::{AARCH64_END, SV39_END, SV48_END};
@@ -90,7 +90,7 @@ pub(super) struct Builder {
     contexts: &'static [[u8; 8]],
     timer_interrupt: Option<u32>,
     counter_hz: Option<u64>,
-    slots: Vec<Slot, MAX_SLOTS>,
+    slots: Vec<CardSlot, MAX_SLOTS>,
     left_out: Option<TreeError>,
     pci: Option<PciHost>,
     firmware: Option<Firmware>,
@@ -438,7 +438,7 @@ impl Builder {
         let interrupt = *interrupts.first().ok_or(at.error("a network card's slot without an interrupt"))?;
         let is_virtio = kind == SlotKind::VirtioMmio;
         let problem = self.apart(at, at.outer).or_else(|| is_virtio.then(|| self.incoherent(at))?);
-        let slot = Slot { kind, registers, interrupt, problem };
+        let slot = CardSlot { kind, registers, interrupt, problem };
         self.slots.push(slot).map_err(|_| at.error("too many slots for network cards"))
     }
 

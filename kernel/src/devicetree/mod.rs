@@ -150,7 +150,7 @@ pub enum Controller {
     Events,
 }
 
-/// What is in a [`Slot`].
+/// What is in a [`CardSlot`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotKind {
     /// A virtio device behind memory-mapped registers, or nothing.
@@ -168,7 +168,7 @@ pub enum SlotKind {
 
 /// A place where a network card may be.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot {
+pub struct CardSlot {
     /// What is to be found there.
     pub kind: SlotKind,
     /// Its registers.
@@ -232,7 +232,7 @@ pub struct Machine {
     /// Rate of the counter, if the tree tells; never 0.
     pub counter_hz: Option<u64>,
     /// The places where network cards may be, by rising address.
-    pub slots: Vec<Slot, MAX_SLOTS>,
+    pub slots: Vec<CardSlot, MAX_SLOTS>,
     /// The first of the other places for them, which are left out: harts do not reach them, or their interrupts do not go to
     /// the controller, but to another that sends to the same IMSICs.
     pub left_out: Option<TreeError>,

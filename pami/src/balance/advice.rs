@@ -1,14 +1,14 @@
 //! Advice: what a target says of itself when it is asked, and for how long that is believed (SPEC L-2).
 
+use super::recent_share::WINDOW_NS;
 use super::recipe::{RecipeElement, SubOperations};
-use super::window::WINDOW_NS;
 use crate::endpoint::Endpoint;
 use heapless::Vec;
 
 /// How long advice is believed, in nanoseconds: a few windows, as it takes up to one to ask on a host that has more to do.
 pub const ADVICE_NS: u64 = 5 * WINDOW_NS;
 /// How long an operation waits for advice before it does without.
-pub(crate) const PATIENCE_NS: u64 = 5 * WINDOW_NS;
+pub(crate) const ADVICE_TIMEOUT_NS: u64 = 5 * WINDOW_NS;
 /// Targets that a context remembers the advice of, or waits for that of.
 const TARGETS: usize = 8;
 /// Contexts that a context may owe advice to; more questions at once are not answered.
@@ -38,7 +38,7 @@ pub struct Rule {
 
 /// What is known of a target.
 #[derive(Clone, Copy)]
-struct Entry {
+struct CachedAdvice {
     target: Endpoint,
     /// When it was asked last.
     asked: u64,
@@ -49,7 +49,7 @@ struct Entry {
 
 /// The advice that a context remembers.
 pub(crate) struct Advices {
-    entries: Vec<Entry, TARGETS>,
+    entries: Vec<CachedAdvice, TARGETS>,
 }
 
 /// What is to be done for advice.
@@ -74,7 +74,7 @@ impl Advices {
         match entry.answer {
             Some((at, advice)) if now.saturating_sub(at) <= ADVICE_NS => Wanted::Known(advice),
             _ if !entry.waits => Wanted::Ask,
-            _ if now.saturating_sub(entry.asked) <= PATIENCE_NS => Wanted::Wait,
+            _ if now.saturating_sub(entry.asked) <= ADVICE_TIMEOUT_NS => Wanted::Wait,
             _ => {
                 entry.waits = false;
                 Wanted::None
@@ -88,7 +88,7 @@ impl Advices {
         if !self.entries.is_full() {
             return Some(self.entries.len());
         }
-        let over = |entry: &Entry| !entry.waits || now.saturating_sub(entry.asked) > PATIENCE_NS;
+        let over = |entry: &CachedAdvice| !entry.waits || now.saturating_sub(entry.asked) > ADVICE_TIMEOUT_NS;
         let entries = self.entries.iter().enumerate().filter(|(_, entry)| over(entry));
         entries.min_by_key(|(_, entry)| entry.asked).map(|(at, _)| at)
     }
@@ -101,7 +101,7 @@ impl Advices {
         if at < self.entries.len() {
             self.entries.swap_remove(at);
         }
-        let _ = self.entries.push(Entry { target, asked: now, answer, waits: true });
+        let _ = self.entries.push(CachedAdvice { target, asked: now, answer, waits: true });
     }
 
     /// Returns whether that target had been asked.
@@ -168,9 +168,9 @@ mod tests {
         let late = 8 + ADVICE_NS;
         assert_eq!(advices.look(target, late), Wanted::Ask);
         advices.asked(target, late);
-        assert_eq!(advices.look(target, late + PATIENCE_NS), Wanted::Wait);
-        assert_eq!(advices.look(target, late + PATIENCE_NS + 1), Wanted::None);
-        assert_eq!(advices.look(target, late + PATIENCE_NS + 1), Wanted::Ask);
+        assert_eq!(advices.look(target, late + ADVICE_TIMEOUT_NS), Wanted::Wait);
+        assert_eq!(advices.look(target, late + ADVICE_TIMEOUT_NS + 1), Wanted::None);
+        assert_eq!(advices.look(target, late + ADVICE_TIMEOUT_NS + 1), Wanted::Ask);
     }
 
     #[test]

@@ -91,23 +91,23 @@ number!(i32, u32, (u32::cast_signed, i32::cast_unsigned), i32::wrapping_mul, i32
 number!(i64, u64, (u64::cast_signed, i64::cast_unsigned), i64::wrapping_mul, i64::wrapping_add);
 
 /// Something done to words by a recipe: one instance for each.
-trait Pass {
+trait ElementLoop {
     type Outcome;
     /// `prepare` is the message's words up to the addition, `join` adds them to the target's.
     fn run(self, prepare: impl Fn(u64) -> u64, join: impl Fn(u64, u64) -> u64) -> Self::Outcome;
 }
 
-/// Calls `pass` with those of the recipe's sub-operations that are among `steps`.
-fn by_recipe<P: Pass>(recipe: &Recipe, steps: SubOperations, pass: P) -> P::Outcome {
+/// Calls `body` with those of the recipe's sub-operations that are among `steps`.
+fn by_recipe<P: ElementLoop>(recipe: &Recipe, steps: SubOperations, body: P) -> P::Outcome {
     match recipe.element() {
-        RecipeElement::F32 => by_steps::<f32, P>(recipe, steps, pass),
-        RecipeElement::F64 => by_steps::<f64, P>(recipe, steps, pass),
-        RecipeElement::I32 => by_steps::<i32, P>(recipe, steps, pass),
-        RecipeElement::I64 => by_steps::<i64, P>(recipe, steps, pass),
+        RecipeElement::F32 => by_steps::<f32, P>(recipe, steps, body),
+        RecipeElement::F64 => by_steps::<f64, P>(recipe, steps, body),
+        RecipeElement::I32 => by_steps::<i32, P>(recipe, steps, body),
+        RecipeElement::I64 => by_steps::<i64, P>(recipe, steps, body),
     }
 }
 
-fn by_steps<N: Number, P: Pass>(recipe: &Recipe, steps: SubOperations, pass: P) -> P::Outcome {
+fn by_steps<N: Number, P: ElementLoop>(recipe: &Recipe, steps: SubOperations, body: P) -> P::Outcome {
     let factor = N::from_bits(recipe.factor());
     let scaled = |word| N::each(word, |element| element.scaled(factor));
     let sum = |old, new| N::pairs(old, new, N::plus);
@@ -115,17 +115,17 @@ fn by_steps<N: Number, P: Pass>(recipe: &Recipe, steps: SubOperations, pass: P) 
     if recipe.foreign() == Foreign::Target {
         let sum = |old, new| N::swapped(sum(N::swapped(old), N::swapped(new)));
         return match (scale, swap) {
-            (false, false) => pass.run(|word| word, sum),
-            (true, false) => pass.run(scaled, sum),
-            (false, true) => pass.run(N::swapped, sum),
-            (true, true) => pass.run(|word| N::swapped(scaled(word)), sum),
+            (false, false) => body.run(|word| word, sum),
+            (true, false) => body.run(scaled, sum),
+            (false, true) => body.run(N::swapped, sum),
+            (true, true) => body.run(|word| N::swapped(scaled(word)), sum),
         };
     }
     match (swap, scale) {
-        (false, false) => pass.run(|word| word, sum),
-        (false, true) => pass.run(scaled, sum),
-        (true, false) => pass.run(N::swapped, sum),
-        (true, true) => pass.run(|word| scaled(N::swapped(word)), sum),
+        (false, false) => body.run(|word| word, sum),
+        (false, true) => body.run(scaled, sum),
+        (true, false) => body.run(N::swapped, sum),
+        (true, true) => body.run(|word| scaled(N::swapped(word)), sum),
     }
 }
 
@@ -178,7 +178,7 @@ fn whole(
     }
 }
 
-impl Pass for Into<'_> {
+impl ElementLoop for Into<'_> {
     type Outcome = Result<(), Misplaced>;
 
     fn run(self, prepare: impl Fn(u64) -> u64, join: impl Fn(u64, u64) -> u64) -> Self::Outcome {
@@ -250,7 +250,7 @@ struct Onward<'a> {
     into: &'a mut [u8],
 }
 
-impl Pass for Onward<'_> {
+impl ElementLoop for Onward<'_> {
     type Outcome = Result<(), Misplaced>;
 
     fn run(self, prepare: impl Fn(u64) -> u64, _: impl Fn(u64, u64) -> u64) -> Self::Outcome {

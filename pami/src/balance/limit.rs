@@ -60,7 +60,7 @@ const COPY: u64 = 40;
 const SEND: u64 = 600;
 const TAKE: u64 = 550;
 /// To load and store it, once in each pass over the elements.
-const PASS: u64 = 50;
+const LOOP: u64 = 50;
 const SWAP: u64 = 110;
 /// To scale an element, and to add one; to load and store the sum of a word.
 const SCALE: u64 = 12;
@@ -79,7 +79,7 @@ fn effort(recipe: &Recipe, steps: SubOperations) -> u64 {
     };
     let scale = if steps.contains(SubOperations::SCALE) { SCALE * elements } else { 0 };
     let sum = if adds { ADD + SUM * elements } else { 0 };
-    PASS + swaps * SWAP + scale + sum
+    LOOP + swaps * SWAP + scale + sum
 }
 
 /// What a word costs the origin that does `steps` with it.

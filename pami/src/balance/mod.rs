@@ -41,15 +41,15 @@ pub(crate) mod advice;
 pub(crate) mod arithmetic;
 pub(crate) mod chunk;
 pub(crate) mod limit;
+mod recent_share;
 pub(crate) mod recipe;
 pub(crate) mod state;
-mod window;
 
 pub use advice::{ADVICE_NS, Advice, Rule};
 pub use chunk::{CHUNK_BYTES, ChunkHeader};
+pub use recent_share::{RecentShare, WINDOW_NS};
 pub use recipe::{Factor, Foreign, Recipe, RecipeElement, SubOperations};
 pub(crate) use state::ProcessState;
-pub use window::{WINDOW_NS, Window};
 
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;

@@ -100,7 +100,7 @@ impl<N: Node> Client<N> {
                 engine::EarlyMemory {
                     slots: node.memory(limits.early, slot_table::Slot::new)?,
                     data: node.memory(limits.early, engine::EarlyData::new)?,
-                    lanes: node.memory(limits.lanes(self.endpoints()), || None)?,
+                    peer_states: node.memory(limits.peer_states(self.endpoints()), || None)?,
                 },
                 engine::BulkMemory {
                     lent: node.memory(limits.lent(), || None)?,

@@ -23,14 +23,14 @@ enum Layout<'a> {
     Equal(usize),
     Split { partition: Partition, unit: usize },
     Listed { bounds: &'a [usize], longest: usize },
-    Pooled { bounds: Pool<'a>, longest: usize },
+    Pooled { bounds: PooledBounds<'a>, longest: usize },
 }
 
 /// Boundaries in memory that is used again.
 #[derive(Clone, Copy, Debug)]
-struct Pool<'a>(&'a [AtomicUsize]);
+struct PooledBounds<'a>(&'a [AtomicUsize]);
 
-impl Pool<'_> {
+impl PooledBounds<'_> {
     fn get(self, index: usize) -> Option<usize> {
         self.0.get(index).map(|bound| bound.load(Ordering::Relaxed))
     }
@@ -40,13 +40,13 @@ impl Pool<'_> {
     }
 }
 
-impl PartialEq for Pool<'_> {
+impl PartialEq for PooledBounds<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.all().eq(other.all())
     }
 }
 
-impl Eq for Pool<'_> {}
+impl Eq for PooledBounds<'_> {}
 
 /// One block for each rank, one behind the other in the order of ranks. Lengths are elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +89,7 @@ impl<'a> Blocks<'a> {
     /// # Errors
     /// [`NotAscending`].
     pub fn pooled(bounds: &'a [AtomicUsize]) -> Result<Self, NotAscending> {
-        let bounds = Pool(bounds);
+        let bounds = PooledBounds(bounds);
         let mut longest = 0;
         for (start, end) in bounds.all().zip(bounds.all().skip(1)) {
             longest = longest.max(end.checked_sub(start).ok_or(NotAscending)?);

@@ -1,7 +1,7 @@
 //! What an algorithm is reckoned to cost, after Hockney's model: a message takes a latency and a time for each byte,
 //! to which hops and the ALU are added (Thakur, Rabenseifner, Gropp, 2005, give the formulas).
 //!
-//! A message of more bytes than go unasked takes one more trip: its target clears it.
+//! A message of more bytes than go eagerly takes one more trip: its target clears it.
 //!
 //! The figures decide between algorithms; no more is claimed for them.
 
@@ -35,8 +35,8 @@ pub struct Costs {
     pub tree_stage: u64,
     /// A byte through the tree network.
     pub tree_byte: u64,
-    /// Most bytes, and no picoseconds, of a message that goes unasked.
-    pub unasked: usize,
+    /// Most bytes, and no picoseconds, of a message that goes eagerly.
+    pub eager_limit: usize,
 }
 
 /// The table: a torus machine of the kind that is emulated, with links of 2 GB/s and cores of 1.6 GHz.
@@ -51,7 +51,7 @@ pub const COSTS: Costs = Costs {
     reduce: 250,
     tree_stage: 60_000,
     tree_byte: 600,
-    unasked: SHORT_LIMIT,
+    eager_limit: SHORT_LIMIT,
 };
 
 /// What a geometry's place in the machine means for cost.
@@ -112,8 +112,8 @@ pub fn estimate(
     let (others, log) = (size.saturating_sub(1), rounds(placement.size, 2));
     let near = 2 * wide(costs.overhead) + wide(costs.latency);
     let far = near + wide(costs.hop) * u128::from(placement.hops.saturating_sub(1));
-    // What a message takes more if it is not to go unasked; and the messages of rounds that halve or double the data.
-    let clear = |bytes: u128| if bytes > costs.unasked as u128 { far } else { 0 };
+    // What a message takes more if it does not go eagerly; and the messages of rounds that halve or double the data.
+    let clear = |bytes: u128| if bytes > costs.eager_limit as u128 { far } else { 0 };
     let clears = |total: u128| (1..=log).map(|round| clear(total >> round)).sum::<u128>();
     let (byte, overhead) = (wide(costs.byte), wide(costs.overhead));
     // All ranks send far at once, and share the links between them, of which each has one in either direction.

@@ -99,11 +99,11 @@ impl<'a> Schedule<'a> {
     pub fn next_step(&mut self) -> Option<Step> {
         self.write_ahead();
         let step = *self.first()?;
-        self.pass();
+        self.finish_step();
         Some(step)
     }
 
-    /// The next step, if it was [written](Self::write_ahead). It stays the next one until it was [passed](Self::pass).
+    /// The next step, if it was [written](Self::write_ahead). It stays the next one until it is [finished](Self::finish_step).
     #[inline]
     pub(super) fn first(&self) -> Option<&Step> {
         self.round.first()
@@ -111,8 +111,8 @@ impl<'a> Schedule<'a> {
 
     /// The next step is done.
     #[inline]
-    pub(super) fn pass(&mut self) {
-        self.round.pass();
+    pub(super) fn finish_step(&mut self) {
+        self.round.finish_step();
     }
 
     /// Writes the next step, and some after it. Returns `false` if none are left.

@@ -181,7 +181,7 @@ impl Round {
 
     /// The oldest step is done.
     #[inline]
-    pub(super) fn pass(&mut self) {
+    pub(super) fn finish_step(&mut self) {
         self.done += 1;
     }
 
@@ -269,14 +269,14 @@ mod tests {
         for at in 0..KEPT {
             round.copy(span(at), span(KEPT + at));
             assert!(round.first().is_some());
-            round.pass();
+            round.finish_step();
         }
         assert!(round.rewind(), "all are there");
-        (0..KEPT).for_each(|_| round.pass());
+        (0..KEPT).for_each(|_| round.finish_step());
         (0..3).for_each(|at| round.copy(span(at), span(9)));
         for at in 0..3 {
             assert_eq!(round.first(), Some(&Step::Copy { into: span(at), from: span(9) }));
-            round.pass();
+            round.finish_step();
         }
         assert!(round.first().is_none() && !round.rewind(), "the first ones are gone");
     }

@@ -123,12 +123,12 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     pub(super) fn run_collectives(&mut self) -> usize {
         let called = if self.collectives.calls() { self.call_back() } else { 0 };
-        let mut pass = self.collectives.pass();
+        let mut sweep = self.collectives.sweep();
         while let Some((done, completion)) =
-            self.collectives.advance(&mut self.port, &mut self.transport, &mut pass)
+            self.collectives.advance(&mut self.port, &mut self.transport, &mut sweep)
         {
             (done.call)(self, completion);
         }
-        called + pass.moved()
+        called + sweep.moved()
     }
 }

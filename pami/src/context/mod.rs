@@ -48,6 +48,7 @@ use crate::device::{Path, Port, REQUESTS};
 use crate::dispatch;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
+use crate::last_region::LastRegion;
 use crate::operation::{Blocked, Operations, Questions};
 use crate::packet::{DEFERRING_IDS, DISPATCH_IDS};
 use crate::receive::Incoming;
@@ -55,7 +56,6 @@ use crate::receive_request::ReceiveRequests;
 use crate::region::Rights;
 use crate::transport::{Counters, Transport};
 use crate::unexpected::UnexpectedQueue;
-use crate::window::LastWindow;
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -122,8 +122,8 @@ pub type OnDeaths<P> = &'static (dyn Fn(&mut Active<P>) + Sync);
 pub struct Active<P: Port> {
     // What every call looks at lies in front, in reach of short instructions.
     due: Due,
-    writable: LastWindow<P>,
-    updatable: LastWindow<P>,
+    writable: LastRegion<P>,
+    updatable: LastRegion<P>,
     port: P,
     transport: Transport<P>,
     posts: Posts<P>,
@@ -190,8 +190,8 @@ impl<P: Port> Active<P> {
         Self {
             deaths: port.deaths(),
             due: Due::NEW,
-            writable: LastWindow::new(Rights::WRITE),
-            updatable: LastWindow::new(Rights::UPDATE),
+            writable: LastRegion::new(Rights::WRITE),
+            updatable: LastRegion::new(Rights::UPDATE),
             port,
             transport: Transport::new(me, local_paths),
             posts,

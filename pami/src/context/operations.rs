@@ -121,7 +121,7 @@ impl<P: Port> Active<P> {
     }
 
     /// The last packet of an operation is queued. Its payload is free as soon as nobody reads it any more, which the next
-    /// pass over those that settle finds out; that of a rendezvous is until the target has pulled it.
+    /// look at those that settle finds out; that of a rendezvous is until the target has pulled it.
     fn all_queued(&mut self, number: u8) {
         let asks = self.operations.is_asking(number);
         let Some(operation) = self.operations.get(number) else { return };
@@ -256,7 +256,7 @@ impl<P: Port> Active<P> {
         }
     }
 
-    /// Gives an operation up: it has no packets any more and no answer comes; the next pass over those that settle tells.
+    /// Gives an operation up: it has no packets any more and no answer comes; the next look at those that settle tells.
     pub(crate) fn give_up(&mut self, number: u8, error: OperationError) {
         let Some(operation) = self.operations.get(number) else { return };
         operation.queued = true;

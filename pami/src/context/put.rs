@@ -26,10 +26,10 @@ impl<P: Port> Active<P> {
     pub fn put(&mut self, mut put: Put<P>) -> Result<(), (SendError, Payload)> {
         let Self { writable, port, operations, .. } = self;
         let target = put.target;
-        let done = if let Some(window) = writable.to(target, &put.region)
+        let done = if let Some(words) = writable.to(target, &put.region)
             && let Some((word, &Done { call, cookie })) = put.short()
             && let Some(end) = operations.next_end()
-            && port.put_word(window, put.offset, word)
+            && port.put_word(words, put.offset, word)
         {
             end.note(Ended::Put(target, Done { call, cookie }));
             self.note_work();

@@ -21,10 +21,10 @@ impl<P: Port> Active<P> {
     pub fn rmw(&mut self, rmw: Rmw<P>) -> Result<(), SendError> {
         let Self { updatable, port, operations, .. } = self;
         let target = rmw.target;
-        if let Some(window) = updatable.to(target, &rmw.region)
+        if let Some(words) = updatable.to(target, &rmw.region)
             && let Some((operand, &OnFetched { call, cookie })) = rmw.short()
             && let Some(end) = operations.next_end()
-            && let Some(old) = port.add_to_word(window, rmw.offset, operand)
+            && let Some(old) = port.add_to_word(words, rmw.offset, operand)
         {
             end.note(Ended::Rmw(target, OnFetched { call, cookie }, old));
             self.note_work();

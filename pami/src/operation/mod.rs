@@ -31,7 +31,7 @@ use crate::send::SendState;
 use heapless::Vec;
 use rings::buffer::{Buffer, Lease};
 
-/// Paths that had no room in this pass; one for each operation or receive request at most.
+/// Paths that had no room in this advance; one for each operation or receive request at most.
 pub(crate) type Blocked = Vec<Path, OPERATIONS>;
 
 const _: () = assert!(OPERATIONS <= u64::BITS as usize, "one bit for each operation");

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// Bytes of a place for half a message, for what is owed to an endpoint, and for what collectives know of one.
 const HALF_CEILING: usize = 128;
 const RECORD_CEILING: usize = 136;
-const LANE_CEILING: usize = 32;
+const PEER_STATES_CEILING: usize = 32;
 
 #[test]
 fn p4_every_context_reaches_every_context_itself_included() {
@@ -129,8 +129,11 @@ fn r9_nothing_of_a_context_grows_with_tasks_or_contexts_beyond_the_peers_that_it
         assert_eq!(among, Footprint { halves, records, collectives, ..alone }, "{tasks} x {contexts}");
         assert!(halves <= HALVES_LIMIT && halves * origin <= 16 << 10, "{halves} halves of {origin} bytes");
         // At most two for each early message, and that a power of two.
-        let lanes = collectives.saturating_sub(alone.collectives);
-        assert!(lanes <= 4 * Limits::default().early * LANE_CEILING, "{lanes} bytes of lanes");
+        let states = collectives.saturating_sub(alone.collectives);
+        assert!(
+            states <= 4 * Limits::default().early * PEER_STATES_CEILING,
+            "{states} bytes of peers' states"
+        );
         // Twice as many places as there are peers at a time, and that a power of two.
         let peers = PEERS.min(tasks as usize * usize::from(CONTEXTS));
         assert!((2 * peers..4 * peers).contains(&records), "{records} places, {tasks} tasks");

@@ -2,7 +2,7 @@
 
 use crate::machine::{buffer, machine};
 use crate::stage::{Port, Stage, Told};
-use pami::collective::engine::PATIENCE_NS;
+use pami::collective::engine::PROBE_NS;
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, Tuning};
 use pami::packet::Kind;
 use pami::{Collect, Done, GeometryId, Limits, OperationError, Pools, WORLD};
@@ -106,7 +106,7 @@ fn r4_members_whose_herald_is_silent_are_told_all_the_same() {
     assert_eq!(stage.results(), []);
     // What has moved since the last look is given another while.
     for _ in 0..3 {
-        stage.world.lock().now += PATIENCE_NS;
+        stage.world.lock().now += PROBE_NS;
         stage.quiet_of(&others);
     }
     let abandoned = Err(OperationError::Abandoned { rank: 3, reason: 3 });

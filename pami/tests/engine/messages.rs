@@ -2,7 +2,7 @@
 
 use crate::machine::Step;
 use crate::stage::{Case, Stage};
-use pami::collective::engine::PATIENCE_NS;
+use pami::collective::engine::PROBE_NS;
 use pami::collective::{Algorithm, Collective};
 use pami::packet::Kind;
 use pami::{Collect, OperationError, WORLD};
@@ -75,7 +75,7 @@ fn g3_members_that_differ_in_who_is_to_speak_first_find_out_in_time() {
         }
         for _ in 0..3 {
             stage.rest();
-            stage.world.lock().now += PATIENCE_NS;
+            stage.world.lock().now += PROBE_NS;
         }
         stage.rest();
         // A root whose data was short is done with it.

@@ -12,7 +12,7 @@ use pami::{Collect, Endpoint, Limits, WORLD};
 const SHORT: u8 = 0;
 const DATA: u8 = 3;
 pub const ABORT: u8 = 4;
-/// Most bytes of data of a message that is sent unasked.
+/// Most bytes of data of a message that is sent eagerly.
 const SHORT_LIMIT: usize = 4096;
 
 /// Has context 0 take a packet in.
@@ -27,7 +27,7 @@ pub fn forge(stage: &mut Stage, origin: Endpoint, word: u8, label: [u32; 5], dat
 
 #[test]
 fn d9_r1_short_messages_of_what_is_over_take_no_place_and_give_their_credit_back() {
-    // Four places, of which each member may have one unasked.
+    // Four places, of which each member may have one that goes eagerly.
     let mut stage = Stage::with(3, 1, 1, 1, Limits { early: 4, ..LIMITS });
     let members = stage.everyone();
     let case = Case { what: Collective::Allreduce, size: 3, len: 2, ..Case::default() };

@@ -49,7 +49,7 @@ impl Row {
 }
 
 /// A line of the table: what it is of, for messages, for bare frames.
-pub(super) type Line = (&'static str, f64, f64);
+pub(super) type TableLine = (&'static str, f64, f64);
 
 /// Measures on `arch`, on two nodes of a hart each.
 ///
@@ -68,7 +68,7 @@ pub fn ratios(arch: Arch, rounds: u32, voice: &Voice) -> Result<Figures> {
 }
 
 /// Messages beside bare frames, of the job's rows.
-pub(super) fn lines(rows: &[Row]) -> Result<[Line; 4]> {
+pub(super) fn lines(rows: &[Row]) -> Result<[TableLine; 4]> {
     let row = |way: &str, bytes: Option<u64>| {
         let mut rows = rows.iter().filter(|row| row.way == way);
         let row = rows.rfind(|row| bytes.is_none_or(|bytes| row.bytes == bytes));
@@ -88,13 +88,13 @@ pub(super) fn lines(rows: &[Row]) -> Result<[Line; 4]> {
 }
 
 /// The lines for programs.
-pub(super) fn values(lines: &[Line]) -> Vec<Value> {
-    let value = |&(what, messages, bare): &Line| json!({ "what": what, "messages": messages, "bare_frames": bare, "ratio": messages / bare });
+pub(super) fn values(lines: &[TableLine]) -> Vec<Value> {
+    let value = |&(what, messages, bare): &TableLine| json!({ "what": what, "messages": messages, "bare_frames": bare, "ratio": messages / bare });
     lines.iter().map(value).collect()
 }
 
 /// The lines for people.
-pub(super) fn table(lines: &[Line]) -> String {
+pub(super) fn table(lines: &[TableLine]) -> String {
     let mut text =
         format!("{:<28} {:>10} {:>12} {:>8}\n", "over one hop", "messages", "bare frames", "ratio");
     for (what, message, bare) in lines {

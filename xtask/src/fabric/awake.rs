@@ -11,7 +11,7 @@ pub struct Awake {
     /// Something has changed for them. Nothing new comes of the others.
     awake: BTreeSet<u32>,
     /// Of these, those for which something changed in this round.
-    stirred: BTreeSet<u32>,
+    changed: BTreeSet<u32>,
     /// Nodes before which packets are held back.
     holding: BTreeSet<u32>,
     /// Looks at a node so far.
@@ -87,7 +87,7 @@ pub trait Rounds<S: Read + Write>: Sized {
             next = rank + 1;
             if what(self, rank) {
                 changed = true;
-                self.awake().stirred.insert(rank);
+                self.awake().changed.insert(rank);
             }
         }
         changed
@@ -116,15 +116,15 @@ pub trait Rounds<S: Read + Write>: Sized {
         let changed = self.each_awake(|switch, rank| {
             let Some(Plug { stream: end, left }) = switch.plug(rank) else { return false };
             let Some(stream) = end else { return false };
-            let stirred = stream.flush();
-            let Some(why) = stream.ended() else { return stirred };
+            let changed = stream.flush();
+            let Some(why) = stream.ended() else { return changed };
             *left = Some(why);
             end.take().map(FrameStream::into_stream).map(&mut retire);
             switch.departed(rank);
             true
         });
         let awake = self.awake();
-        awake.awake = std::mem::take(&mut awake.stirred);
+        awake.awake = std::mem::take(&mut awake.changed);
         changed
     }
 }

@@ -8,7 +8,7 @@
 //! - *drop*: gone.
 //! - *dup*: two of it go on, and each is drawn for the following.
 //! - *corrupt*: one to eight places behind the Ethernet header change, a bit each or any bits of a byte each.
-//! - *reorder*: held back until one to eight later packets of its pair have gone by, at most [`PATIENCE`].
+//! - *reorder*: held back until one to eight later packets of its pair have gone by, at most [`OVERTAKEN_TIMEOUT`].
 //! - *delay*: held back for a time within the given bounds. One that was held back to be overtaken is not
 //!   delayed besides.
 //!
@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 /// The longest time that a packet waits to be overtaken.
-pub const PATIENCE: Duration = Duration::from_millis(10);
+pub const OVERTAKEN_TIMEOUT: Duration = Duration::from_millis(10);
 /// The most packets that may overtake one.
 const MOST_OVERTAKERS: u64 = 8;
 /// The most places of a packet that are changed.
@@ -157,7 +157,7 @@ impl Door {
         let room = self.held() < MOST_HELD;
         if reorder && room {
             counts.reordered += 1;
-            self.overtaken.push(Overtaken { packet, left, due: now + PATIENCE });
+            self.overtaken.push(Overtaken { packet, left, due: now + OVERTAKEN_TIMEOUT });
         } else if delay > Duration::ZERO && room {
             counts.delayed += 1;
             self.delayed.insert((now + delay, self.came), packet);

@@ -218,8 +218,8 @@ fn x4_a_reordered_packet_is_overtaken_by_one_to_eight_of_its_pair() {
     let mut injector = injector("reorder=100%", 2);
     let mut arriving = Some(packet(&mut injector, 0, 1));
     assert!(injector.next(1, Duration::ZERO, || arriving.take()).is_none());
-    assert_eq!(injector.due(1), Some(PATIENCE));
-    assert!(injector.next(1, PATIENCE, || None).is_some());
+    assert_eq!(injector.due(1), Some(OVERTAKEN_TIMEOUT));
+    assert!(injector.next(1, OVERTAKEN_TIMEOUT, || None).is_some());
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn x4_a_link_that_is_down_loses_the_packets_that_cross_it_and_no_others() {
             let passes = |origin: u32| origin != 0 || node % 2 == 0;
             let mut origins: Vec<u32> = (0..8)
                 .filter(|&origin| passes(origin))
-                .map(|_| frame::Front::read(&nodes[node as usize].receive()).unwrap().source)
+                .map(|_| frame::FrameHeader::read(&nodes[node as usize].receive()).unwrap().source)
                 .collect();
             origins.sort_unstable();
             assert_eq!(origins, (0..8).filter(|&origin| passes(origin)).collect::<Vec<_>>());

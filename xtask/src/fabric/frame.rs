@@ -21,13 +21,13 @@ pub const FABRIC: u32 = u32::MAX;
 /// Bytes of an Ethernet header.
 pub const ETHERNET_BYTES: usize = 14;
 /// Bytes in front of a packet, or of a link header: an Ethernet header and two ranks.
-pub const FRONT_BYTES: usize = ETHERNET_BYTES + 8;
+pub const FRAME_HEADER_BYTES: usize = ETHERNET_BYTES + 8;
 /// The first two bytes of each rank address: locally administered, not a group.
 const PREFIX: [u8; 2] = [0x02, 0x50];
 
 /// What stands in front of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Front {
+pub struct FrameHeader {
     /// The target's address.
     pub destination: [u8; 6],
     /// The source's.
@@ -40,7 +40,7 @@ pub struct Front {
     pub source: u32,
 }
 
-impl Front {
+impl FrameHeader {
     /// Reads it, or `None` if `frame` is shorter than one.
     pub fn read(frame: &[u8]) -> Option<Self> {
         let (destination, rest) = frame.split_first_chunk()?;
@@ -77,7 +77,7 @@ pub fn write(target: u32, source: u32, packet: &[u8]) -> Vec<u8> {
 
 /// Rank and number of nodes that a frame for the fabric claims, if it is a Hello.
 pub fn read_hello(frame: &[u8]) -> Option<(u32, u32)> {
-    let packet = Packet::parse(frame.get(FRONT_BYTES..)?).ok()?;
+    let packet = Packet::parse(frame.get(FRAME_HEADER_BYTES..)?).ok()?;
     let envelope = packet.envelope;
     (envelope.kind == Kind::Hello).then_some((envelope.origin.task(), envelope.total))
 }

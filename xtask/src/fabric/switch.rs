@@ -3,7 +3,7 @@
 use super::awake::{Awake, Plug, Rounds};
 use super::fault_injector::FaultInjector;
 use super::faults::LinkDown;
-use super::frame::{self, ETHER_TYPE, ETHER_TYPE_RELIABLE, FABRIC, Front, rank_address};
+use super::frame::{self, ETHER_TYPE, ETHER_TYPE_RELIABLE, FABRIC, FrameHeader, rank_address};
 use super::muster::{Answer, Muster};
 use super::pcap::Capture;
 use super::plain::Ports;
@@ -141,12 +141,12 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         loop {
             let mut moved = self.look(Self::take_in);
             moved |= self.torus.step() > 0;
-            let stirred = self.torus.take_stirred();
+            let routers = self.torus.take_changed();
             // Any node may wait for room at a port of a plain switch.
-            if self.plain.is_some() && !stirred.is_empty() {
+            if self.plain.is_some() && !routers.is_empty() {
                 self.awake.wake(0..self.shape.nodes());
             }
-            self.awake.wake(stirred);
+            self.awake.wake(routers);
             moved |= self.look(|switch, rank| switch.give_out(rank, now));
             changed |= moved;
             if !moved {
@@ -221,43 +221,46 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
 
     /// Puts a frame on its way, or counts why not.
     fn admit(&mut self, rank: u32, frame: Vec<u8>) {
-        let Some(front) = Front::read(&frame) else { return };
+        let Some(header) = FrameHeader::read(&frame) else { return };
         let stations = |node: u32| self.nodes.get(node as usize).and_then(|node| node.station);
-        let is_for =
-            |node: u32| front.destination == rank_address(node) || stations(node) == Some(front.destination);
-        let is_one_cards = front.station[0] & 1 == 0 && front.station != [0; 6];
-        let is_own = is_one_cards && stations(rank).is_none_or(|own| own == front.station);
-        let is_for_target = is_for(front.target);
-        let find_twin = || (0..self.shape.nodes()).find(|&node| stations(node) == Some(front.station));
+        let is_for = |node: u32| {
+            header.destination == rank_address(node) || stations(node) == Some(header.destination)
+        };
+        let is_one_cards = header.station[0] & 1 == 0 && header.station != [0; 6];
+        let is_own = is_one_cards && stations(rank).is_none_or(|own| own == header.station);
+        let is_for_target = is_for(header.target);
+        let find_twin = || (0..self.shape.nodes()).find(|&node| stations(node) == Some(header.station));
         let twin = if stations(rank).is_none() { find_twin() } else { None };
         let Node { dropped, station, .. } = &mut self.nodes[rank as usize];
-        let (count, why) = match front {
-            Front { ether_type, .. } if ![ETHER_TYPE, ETHER_TYPE_RELIABLE].contains(&ether_type) => {
+        let (count, why) = match header {
+            FrameHeader { ether_type, .. } if ![ETHER_TYPE, ETHER_TYPE_RELIABLE].contains(&ether_type) => {
                 (&mut dropped.foreign, format!("it sent a frame of EtherType {ether_type:#06x}"))
             }
-            Front { source, .. } if source != rank || !is_own => {
+            FrameHeader { source, .. } if source != rank || !is_own => {
                 (&mut dropped.forged, "it sent a frame with a source that is not its own".into())
             }
-            Front { target, .. } if !is_for_target => (
+            FrameHeader { target, .. } if !is_for_target => (
                 &mut dropped.unroutable,
                 format!("it sent node {target} a frame by an address that is not that node's"),
             ),
-            Front { target: FABRIC, .. } => {
-                *station = Some(front.station);
+            FrameHeader { target: FABRIC, .. } => {
+                *station = Some(header.station);
                 // Frames by rank still arrive.
                 if let Some(twin) = twin {
                     self.complain(rank, || format!("its card has the address of node {twin}'s"));
                 }
                 return self.control(rank, &frame);
             }
-            Front { target, .. } if target < self.shape.nodes() => {
-                *station = Some(front.station);
+            FrameHeader { target, .. } if target < self.shape.nodes() => {
+                *station = Some(header.station);
                 let number = self.injector.as_mut().map_or(0, |injector| injector.number(rank, target));
                 // There is room and both ranks are checked, so it is taken.
                 let _ = self.torus.inject(Packet { number, ..Packet::new(rank, target, frame) });
                 return;
             }
-            Front { target, .. } => (&mut dropped.unroutable, format!("it sent a frame to node {target}")),
+            FrameHeader { target, .. } => {
+                (&mut dropped.unroutable, format!("it sent a frame to node {target}"))
+            }
         };
         *count += 1;
         self.complain(rank, || why);

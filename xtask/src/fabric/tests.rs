@@ -1,6 +1,6 @@
 //! The whole fabric over real sockets, with nodes played by this process. Each test has a deadline.
 
-use super::frame::{self, FRONT_BYTES};
+use super::frame::{self, FRAME_HEADER_BYTES};
 use super::*;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -89,7 +89,7 @@ pub fn data(target: u32, origin: u32, number: u32, length: usize) -> Vec<u8> {
 }
 
 pub fn number(frame: &[u8]) -> u32 {
-    u32::from_le_bytes(*frame[FRONT_BYTES..].first_chunk().unwrap())
+    u32::from_le_bytes(*frame[FRAME_HEADER_BYTES..].first_chunk().unwrap())
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn x4_all_pairs_of_2x2x2_exchange_frames_in_order_and_the_capture_has_them() {
                 let mut next = [0; 8];
                 for _ in 0..EACH * 8 {
                     let frame = reader.receive();
-                    let origin = frame::Front::read(&frame).unwrap().source;
+                    let origin = frame::FrameHeader::read(&frame).unwrap().source;
                     let number = next[origin as usize];
                     assert_eq!(frame, data(rank, origin, number, length(number)));
                     next[origin as usize] += 1;
@@ -229,7 +229,8 @@ fn x4_all_pairs_of_2x2x2_exchange_frames_in_order_and_the_capture_has_them() {
         assert_eq!(frames.len(), 8 * 8 * EACH as usize + 8 + 8);
         assert_eq!(frames.iter().filter(|(_, frame)| *frame == frame::hello(5, 8)).count(), 1);
         assert_eq!(frames.iter().filter(|(_, frame)| *frame == frame::go(5, 8)).count(), 1);
-        let of_pair = |frame: &&Vec<u8>| frame[..FRONT_BYTES] == data(7, 0, 0, 0)[..FRONT_BYTES];
+        let of_pair =
+            |frame: &&Vec<u8>| frame[..FRAME_HEADER_BYTES] == data(7, 0, 0, 0)[..FRAME_HEADER_BYTES];
         let numbers: Vec<u32> =
             frames.iter().map(|(_, frame)| frame).filter(of_pair).map(|f| number(f)).collect();
         assert_eq!(numbers, (0..EACH).collect::<Vec<_>>());

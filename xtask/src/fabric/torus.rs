@@ -15,7 +15,7 @@
 //!   right ahead. If it stays in the ring it moves; if it leaves, it waits for a higher dimension, which
 //!   moves by induction: the highest only ejects. A line of a mesh has no cycle and needs no bubble.
 //! - *No one starves.* Traffic that stays in a ring could take each place as it comes free. A router
-//!   refused `PATIENCE` times queues for its ring's *reservation*; while it holds it, no other router
+//!   refused `REFUSALS` times queues for its ring's *reservation*; while it holds it, no other router
 //!   enters the ring. Packets in the ring still move, leave after at most half a turn, and so two places
 //!   come free, at the latest when the ring is empty.
 //!
@@ -36,7 +36,7 @@ const PORTS: usize = LINKS + 1;
 pub const LEAST_ROOM: usize = 2;
 
 /// Steps in which a router is kept out of a ring before it asks for the ring's reservation.
-const PATIENCE: u8 = 64;
+const REFUSALS: u8 = 64;
 
 /// A packet on its way.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -113,7 +113,7 @@ pub struct Torus {
     /// Routers with packets in their inputs.
     busy: BTreeSet<usize>,
     /// Nodes that can inject or take something that they could not before the last steps.
-    stirred: BTreeSet<u32>,
+    changed: BTreeSet<u32>,
 }
 
 impl Torus {
@@ -137,7 +137,7 @@ impl Torus {
             steps: 0,
             moves: Vec::new(),
             busy: BTreeSet::new(),
-            stirred: BTreeSet::new(),
+            changed: BTreeSet::new(),
         }
     }
 
@@ -207,8 +207,8 @@ impl Torus {
     }
 
     /// The nodes for which the steps since the last call made room, or that have something to take of them.
-    pub fn take_stirred(&mut self) -> BTreeSet<u32> {
-        std::mem::take(&mut self.stirred)
+    pub fn take_changed(&mut self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Steps in which something moved.
@@ -289,11 +289,11 @@ impl Torus {
         let may_enter = free >= 2 && holder.is_none_or(|&holder| holder == router);
         if entering && !may_enter {
             let refused = &mut self.routers[router].refused[output];
-            if *refused == PATIENCE {
+            if *refused == REFUSALS {
                 self.reservations[ring].push_back(router);
             }
             // One beyond: in the queue.
-            *refused = (*refused + 1).min(PATIENCE + 1);
+            *refused = (*refused + 1).min(REFUSALS + 1);
         }
         in_turn.find(|&input| if input == output { free >= 1 } else { may_enter })
     }
@@ -313,13 +313,13 @@ impl Torus {
             self.busy.remove(&router);
         }
         if input == LOCAL || output == LOCAL {
-            self.stirred.insert(router as u32);
+            self.changed.insert(router as u32);
         }
         from.turn[output] = ((input + 1) % PORTS) as u8;
         if output == LOCAL {
             from.ejection.push_back(packet);
         } else {
-            if input != output && std::mem::take(&mut from.refused[output]) > PATIENCE {
+            if input != output && std::mem::take(&mut from.refused[output]) > REFUSALS {
                 let ring = self.ring(router, output);
                 self.reservations[ring].retain(|&waiting| waiting != router);
             }

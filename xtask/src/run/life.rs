@@ -46,7 +46,7 @@ const SUSPICION: Duration = Duration::from_secs(10);
 const DOUBT: Duration = Duration::from_secs(4);
 /// How long it may take to answer before it is suspected; or that quarter. Twice as long if the host has not let it run for
 /// [`TURN`] meanwhile: it could not answer then.
-const PATIENCE: Duration = Duration::from_secs(4);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
 const TURN: Duration = Duration::from_millis(100);
 /// Time between two looks for signs of life.
 const PULSE: Duration = Duration::from_millis(250);
@@ -153,8 +153,8 @@ impl Signs {
     fn lifeless(&self) -> Option<(Instant, Duration)> {
         let still = self.still.map(|since| (since, SUSPICION));
         let had_its_turn = self.used.saturating_sub(self.used_when_asked) >= TURN;
-        let patience = if had_its_turn { PATIENCE } else { 2 * PATIENCE };
-        still.or(self.asked.map(|since| (since, patience)))
+        let timeout = if had_its_turn { ANSWER_TIMEOUT } else { 2 * ANSWER_TIMEOUT };
+        still.or(self.asked.map(|since| (since, timeout)))
     }
 
     /// Time in which this tool stood still does not count.
@@ -206,7 +206,7 @@ impl Life {
             let suspected = node.outcome().suspected;
             signs.stand(now, node.guest().stands_still());
             let lifeless = signs.lifeless().filter(|_| node.outcome().exit.is_none());
-            let Some((since, patience)) = lifeless else {
+            let Some((since, timeout)) = lifeless else {
                 node.clear();
                 if suspected && node.outcome().exit.is_none() {
                     node.note("gives signs of life again", voice)?;
@@ -214,7 +214,7 @@ impl Life {
                 continue;
             };
             let length = now.saturating_duration_since(since);
-            if !suspected && length >= self.silence.map_or(patience, |silence| patience.min(silence / 4)) {
+            if !suspected && length >= self.silence.map_or(timeout, |silence| timeout.min(silence / 4)) {
                 node.suspect();
                 let end = self.silence.map_or("it counts as dead never".to_owned(), |silence| {
                     format!("it counts as dead after {} s", silence.as_secs_f32())
@@ -378,9 +378,9 @@ mod tests {
         signs.ask(now);
         assert!(!signs.is_doubted(now + 10 * SECOND, true, 1), "it was asked");
         // It has a longer time while the host does not let it run.
-        assert_eq!(signs.lifeless(), Some((now, 2 * PATIENCE)));
+        assert_eq!(signs.lifeless(), Some((now, 2 * ANSWER_TIMEOUT)));
         signs.note(now + SECOND, SECOND, (0, 7), 6 * SECOND);
-        assert_eq!(signs.lifeless(), Some((now, PATIENCE)));
+        assert_eq!(signs.lifeless(), Some((now, ANSWER_TIMEOUT)));
         // Any word of its is an answer.
         signs.note(now + SECOND, SECOND, (1, 7), 6 * SECOND);
         assert_eq!(signs.lifeless(), None);
@@ -419,7 +419,7 @@ mod tests {
         signs.stand(now + 60 * SECOND, true);
         assert_eq!(signs.lifeless(), Some((now + SECOND, SUSPICION)));
         signs.stand(now + 61 * SECOND, false);
-        assert_eq!(signs.lifeless(), Some((now + 60 * SECOND, 2 * PATIENCE)));
+        assert_eq!(signs.lifeless(), Some((now + 60 * SECOND, 2 * ANSWER_TIMEOUT)));
     }
 
     #[test]
@@ -429,6 +429,6 @@ mod tests {
         signs.forgive(60 * SECOND);
         let later = now + 61 * SECOND;
         assert!(!signs.sleeps(later));
-        assert_eq!(signs.lifeless(), Some((now + 60 * SECOND, 2 * PATIENCE)));
+        assert_eq!(signs.lifeless(), Some((now + 60 * SECOND, 2 * ANSWER_TIMEOUT)));
     }
 }

@@ -18,7 +18,7 @@ use super::harm::Harm;
 use super::settings::Run;
 
 /// How long a node may have to wait until those before it have taken theirs: the host limits what is on its way.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Which way packets between nodes go.
@@ -95,7 +95,7 @@ impl Share {
             }
             match sendmsg(&ours, &[IoSlice::new(b"s")], &mut ancillary, SendFlags::NOSIGNAL) {
                 Ok(_) => return Ok(theirs),
-                Err(Errno::TOOMANYREFS | Errno::INTR) if begun.elapsed() < PATIENCE => {
+                Err(Errno::TOOMANYREFS | Errno::INTR) if begun.elapsed() < TURN_TIMEOUT => {
                     std::thread::sleep(PAUSE);
                 }
                 Err(error) => return Err(error).context("cannot hand the memory to a node"),

@@ -46,7 +46,7 @@ impl Receiver {
     }
 
     /// Passes the gate that is next, if one is.
-    pub fn pass(&mut self) {
+    pub fn pass_gate(&mut self) {
         if self.gate().is_some() {
             self.storage.line(self.head).mark.store(FREE, Ordering::Release);
             self.head = self.head.wrapping_add(1);

@@ -186,10 +186,10 @@ fn p9_a_gate_holds_back_what_is_behind_it_at_any_number_of_lines() {
         for gate in [5, 6] {
             assert!(receiver.pull().is_none() && !receiver.is_ready());
             assert_eq!(receiver.gate(), Some(gate));
-            receiver.pass();
+            receiver.pass_gate();
         }
         // Not at a message.
-        receiver.pass();
+        receiver.pass_gate();
         assert_eq!(receiver.pull().unwrap().tag(), [2; 4]);
         // A lap later nothing of it is left.
         for lap in 0..9 {

@@ -171,7 +171,7 @@ fn p9_nothing_behind_a_gate_is_found_before_it_is_passed() {
             if let Some(gate) = receiver.gate() {
                 assert_eq!(seen, [1]);
                 assert!(receiver.pull().is_none() && !receiver.is_ready());
-                receiver.pass();
+                receiver.pass_gate();
                 seen.push(gate);
             }
             match receiver.pull() {

@@ -322,14 +322,21 @@ impl Sender for Card {
 }
 
 /// Harts with these affinities, started in that order, at redistributors of other numbers.
-const PLACES: [Place; 3] =
-    [Place { hart: 0x100, frame: 2 }, Place { hart: 0, frame: 0 }, Place { hart: 1, frame: 1 }];
+const PLACES: [StartedHart; 3] = [
+    StartedHart { hart: 0x100, frame: 2 },
+    StartedHart { hart: 0, frame: 0 },
+    StartedHart { hart: 1, frame: 1 },
+];
 
 fn add(its: &mut Its<Fake>, device: u32) -> (Result<u32, IrqError>, Option<Message>) {
     add_with(its, &PLACES, device)
 }
 
-fn add_with(its: &mut Its<Fake>, places: &[Place], device: u32) -> (Result<u32, IrqError>, Option<Message>) {
+fn add_with(
+    its: &mut Its<Fake>,
+    places: &[StartedHart],
+    device: u32,
+) -> (Result<u32, IrqError>, Option<Message>) {
     let (card, harts) = (Card::default(), its.registers);
     let number = its.add(&harts, places, device, PRIORITY, &card);
     let told = card.0.lock().take();
@@ -337,8 +344,8 @@ fn add_with(its: &mut Its<Fake>, places: &[Place], device: u32) -> (Result<u32, 
 }
 
 /// So many harts.
-fn places(count: usize) -> List<Place> {
-    (0..count).map(|frame| Place { hart: frame as u64, frame }).collect()
+fn places(count: usize) -> List<StartedHart> {
+    (0..count).map(|frame| StartedHart { hart: frame as u64, frame }).collect()
 }
 
 #[test]
@@ -361,7 +368,7 @@ fn b5_a_service_gives_each_device_an_lpi_and_each_hart_a_collection() {
     );
     let tables: BTreeSet<_> = model.devices.values().collect();
     assert_eq!(tables.len(), 2, "devices have one table");
-    for Place { frame, .. } in PLACES {
+    for StartedHart { frame, .. } in PLACES {
         let at = frame * REDISTRIBUTOR_BYTES;
         assert_eq!(model.hart_registers[&at], ENABLED);
         assert_eq!(model.hart_registers[&(at + BYTES_AT)] & 0xfff, 13 | 1 << 10 | 7 << 7);

@@ -6,7 +6,7 @@ use super::super::network::{Held, HeldFrames, Network};
 use super::super::responder::ANSWER_SLOTS;
 use super::super::slots::CopySlots;
 use super::super::{COPY_SLOTS, SHORT_SLOTS};
-use super::{Engine, Lane};
+use super::{Engine, EnginePort};
 use crate::adapter::{Adapter, AdapterFaults, Frame, Frames, RX_BUFFERS, ReliableAdapter, Watch};
 use crate::bits::BitSet as PortSet;
 use crate::platform::Platform;
@@ -40,18 +40,18 @@ impl<A: ReliableAdapter> Network for A {
         let ports = stations.len();
         let (slots, mut long, mut short) =
             CopySlots::new((ports * COPY_SLOTS + ANSWER_SLOTS, mtu), ports * SHORT_SLOTS);
-        let lanes: Vec<_> = stations
+        let ports: Vec<_> = stations
             .iter()
             .map(|station| {
                 let (injector, reception, ends) =
                     fifo::fifos(slots, &mut long, &mut short, RX_BUFFERS, station.record);
                 station.injection.lock().injector = Some(injector);
                 *station.reception.lock() = Some(reception);
-                Lane::new(ends)
+                EnginePort::new(ends)
             })
             .collect();
         let nodes = (nodes as usize).min(MOST_NODES);
-        Mutex::new(Engine::new(self, lanes.into_boxed_slice(), slots, long, nodes))
+        Mutex::new(Engine::new(self, ports.into_boxed_slice(), slots, long, nodes))
     }
 }
 

@@ -13,13 +13,13 @@ mod sending;
 pub use bare::Bare;
 
 use super::MessageUnit;
-use super::descriptor::{Body, Descriptor, INJECTION_ENTRIES, Line};
+use super::descriptor::{Body, Descriptor, Flow, INJECTION_ENTRIES};
 use super::fifo::{Arrived, Ends};
 use super::network::Network;
 use super::outstanding::Outstanding;
 use super::parked::Parked;
 use super::responder::Responder;
-use super::slots::{CopySlots, Slot};
+use super::slots::{CopySlot, CopySlots};
 use crate::adapter::{
     AdapterFaults, FABRIC, HEAD_BYTES, IN_FLIGHT, Lent, RX_BUFFERS, ReliableAdapter, RxBuffer,
 };
@@ -51,12 +51,12 @@ struct Early {
 }
 
 /// The engine's ends of a port's FIFOs, and what it remembers of the port.
-pub(crate) struct Lane {
+pub(crate) struct EnginePort {
     descriptors: Consumer<Descriptor>,
-    /// Number of the first packet of the FIFO that may be of another line than the first.
+    /// Number of the first packet of the FIFO that may be of another flow than the first.
     alike: usize,
     parked: Parked,
-    freed: Producer<Slot>,
+    freed: Producer<CopySlot>,
     arrived: Producer<Arrived>,
     returned: Consumer<RxBuffer>,
     completed: Producer<Completed>,
@@ -70,7 +70,7 @@ pub(crate) struct Lane {
     record: &'static FifoRecord,
 }
 
-impl Lane {
+impl EnginePort {
     /// That of a port that was not open yet.
     pub(crate) fn new(ends: Ends) -> Self {
         let Ends { descriptors, parked, freed, arrived, returned, completed, record } = ends;
@@ -90,23 +90,23 @@ impl Lane {
         }
     }
 
-    /// Parks the first packet of the FIFO, which is of this line, if something for others is behind it or parked. Returns
+    /// Parks the first packet of the FIFO, which is of this flow, if something for others is behind it or parked. Returns
     /// whether it was.
     #[cold]
-    fn park(&mut self, line: Line) -> bool {
-        let parks = self.parked.has_room(line) && (!self.parked.is_empty() || self.holds_others(line));
+    fn park(&mut self, flow: Flow) -> bool {
+        let parks = self.parked.has_room(flow) && (!self.parked.is_empty() || self.holds_others(flow));
         if parks {
-            self.parked.park(line, &mut self.descriptors);
+            self.parked.park(flow, &mut self.descriptors);
         }
         parks
     }
 
-    /// Whether the FIFO, whose first packet is of this line, holds some of others.
-    fn holds_others(&mut self, line: Line) -> bool {
+    /// Whether the FIFO, whose first packet is of this flow, holds some of others.
+    fn holds_others(&mut self, flow: Flow) -> bool {
         let first = self.descriptors.popped();
         let alike = self.alike.wrapping_sub(first);
         let mut alike = if alike <= INJECTION_ENTRIES { alike } else { 0 };
-        while self.descriptors.get(alike).is_some_and(|packet| packet.line() == line) {
+        while self.descriptors.get(alike).is_some_and(|packet| packet.flow() == flow) {
             alike += 1;
         }
         self.alike = first.wrapping_add(alike);
@@ -117,7 +117,7 @@ impl Lane {
 /// What the token guards.
 pub struct Engine<A> {
     adapter: A,
-    lanes: Box<[Lane]>,
+    ports: Box<[EnginePort]>,
     slots: CopySlots,
     /// By cookie.
     flights: Box<[Option<Flight>]>,
@@ -146,20 +146,20 @@ impl<A: ReliableAdapter> Engine<A> {
     /// An engine of one of `nodes` nodes; `own` are the copy slots of its answers. Allocates.
     pub(crate) fn new(
         adapter: A,
-        lanes: Box<[Lane]>,
+        ports: Box<[EnginePort]>,
         slots: CopySlots,
-        own: impl Iterator<Item = Slot>,
+        own: impl Iterator<Item = CopySlot>,
         nodes: usize,
     ) -> Self {
         // Whom this node owes something is one of those that the adapter has something under way with.
         let (asked, askers) = (Ranks::new(nodes), Ranks::new(nodes.min(adapter.most_peers())));
         Self {
             adapter,
-            outstanding: Outstanding::new(asked.most(), lanes.len()),
+            outstanding: Outstanding::new(asked.most(), ports.len()),
             responder: Responder::new(askers.most(), own),
             asked,
             askers,
-            lanes,
+            ports,
             slots,
             flights: (0..IN_FLIGHT).map(|_| None).collect(),
             cookies: (0..IN_FLIGHT as u16).collect(),
@@ -232,7 +232,7 @@ impl<A: ReliableAdapter> Engine<A> {
         self.adapter.settle();
         self.free == IN_FLIGHT
             && self.responder.owes_nothing()
-            && self.lanes.iter_mut().all(|lane| lane.descriptors.is_empty() && lane.parked.is_empty())
+            && self.ports.iter_mut().all(|ends| ends.descriptors.is_empty() && ends.parked.is_empty())
             && now >= self.adapter.linger_until()
     }
 
@@ -274,17 +274,17 @@ impl<A: ReliableAdapter> Engine<A> {
         let mut moved = false;
         unit.doorbells.take(|port| {
             moved = true;
-            let Some(lane) = self.lanes.get_mut(usize::from(port)) else { return };
-            while let Some(buffer) = lane.returned.pop() {
+            let Some(ends) = self.ports.get_mut(usize::from(port)) else { return };
+            while let Some(buffer) = ends.returned.pop() {
                 self.adapter.recycle(buffer);
             }
-            if let Some(target) = lane.refused
-                && lane.arrived.ring().is_empty()
+            if let Some(target) = ends.refused
+                && ends.arrived.ring().is_empty()
             {
-                lane.refused = None;
+                ends.refused = None;
                 self.adapter.ready(target.to_bits());
             }
-            if !lane.descriptors.is_empty() {
+            if !ends.descriptors.is_empty() {
                 self.pending.insert(port);
             }
             // It may have been refused after `reclaim` looked who waits for room.

@@ -14,7 +14,7 @@ use pami::endpoint::Endpoint;
 use pami::packet::{ENDED, Envelope, Header, Kind, Packet};
 use pami::region::RegionFault;
 
-/// Packets received in one pass: a quarter of a peer's window, so that it hears of them while it has some left to send.
+/// Packets received in one call of `progress`: a quarter of a peer's window, so that it hears of them while it has some left to send.
 const RECEIVE_BURST: usize = 16;
 
 impl<A: ReliableAdapter> Engine<A> {
@@ -124,16 +124,16 @@ impl<A: ReliableAdapter> Engine<A> {
         buffer: RxBuffer,
     ) -> Result<(), RxBuffer> {
         let counters = &unit.counters;
-        let lane = &mut self.lanes[usize::from(port)];
+        let ends = &mut self.ports[usize::from(port)];
         let generation = target.client().generation();
-        if generation != lane.generation {
+        if generation != ends.generation {
             return self.set_aside(unit, Early { port, generation, arrived: Arrived { buffer, gist } });
         }
-        if let Err(Arrived { buffer, .. }) = lane.arrived.push(Arrived { buffer, gist }) {
+        if let Err(Arrived { buffer, .. }) = ends.arrived.push(Arrived { buffer, gist }) {
             counters.overflow.add(1);
             return Err(buffer);
         }
-        lane.record.note_delivered();
+        ends.record.note_delivered();
         counters.received_packets.add(1);
         counters.received_bytes.add(gist.bytes());
         self.to_wake.insert(port);
@@ -173,21 +173,21 @@ impl<A: ReliableAdapter> Engine<A> {
         patience: u32,
         buffer: RxBuffer,
     ) -> Option<RxBuffer> {
-        let lane = &mut self.lanes[usize::from(port)];
-        let taken = lane.arrived.ring().head();
-        if target.client().generation() == lane.generation
-            && (taken != lane.taken || lane.arrived.ring().is_empty())
+        let ends = &mut self.ports[usize::from(port)];
+        let taken = ends.arrived.ring().head();
+        if target.client().generation() == ends.generation
+            && (taken != ends.taken || ends.arrived.ring().is_empty())
         {
-            (lane.taken, lane.given) = (taken, 0);
+            (ends.taken, ends.given) = (taken, 0);
         }
         // An answer comes once, and its port has room for it.
-        if lane.given < patience || answers {
-            lane.given += 1;
+        if ends.given < patience || answers {
+            ends.given += 1;
             return Some(buffer);
         }
         let refused = self.adapter.refuse(buffer);
         if refused.is_ok() {
-            lane.refused = Some(target);
+            ends.refused = Some(target);
         }
         refused.err()
     }
@@ -199,7 +199,7 @@ impl<A: ReliableAdapter> Engine<A> {
         unit: &MessageUnit<P, N>,
         early: Early,
     ) -> Result<(), RxBuffer> {
-        let late = early.generation < self.lanes[usize::from(early.port)].generation;
+        let late = early.generation < self.ports[usize::from(early.port)].generation;
         if late || self.early.len() == self.early.capacity() {
             let counters = &unit.counters;
             if late { &counters.late } else { &counters.overflow }.add(1);
@@ -214,19 +214,19 @@ impl<A: ReliableAdapter> Engine<A> {
     /// Has port `port`, which is closed, wait for the client of this generation: takes back what nobody took, and delivers
     /// what came early.
     pub(crate) fn renew(&mut self, port: u16, generation: u16, reception: &mut Reception) {
-        let lane = &mut self.lanes[usize::from(port)];
-        lane.generation = generation;
+        let ends = &mut self.ports[usize::from(port)];
+        ends.generation = generation;
         while reception.completed.pop().is_some() {}
         while let Some(arrived) = reception.arrived.pop() {
-            lane.record.note_consumed();
+            ends.record.note_consumed();
             self.adapter.recycle(arrived.buffer);
         }
         for early in self.early.extract_if(.., |early| (early.port, early.generation) == (port, generation)) {
-            lane.record.note_delivered();
+            ends.record.note_delivered();
             // There is room: the ring is as long as there are buffers.
-            let _ = lane.arrived.push(early.arrived);
+            let _ = ends.arrived.push(early.arrived);
         }
-        if let Some(target) = lane.refused.take() {
+        if let Some(target) = ends.refused.take() {
             self.adapter.ready(target.to_bits());
         }
     }
@@ -279,7 +279,7 @@ impl<A: ReliableAdapter> Engine<A> {
         if node != unit.node {
             self.node_died(node);
             unit.note_gone(node, gone);
-            self.lanes.iter().for_each(|lane| lane.parked.note_gone(unit.deaths()));
+            self.ports.iter().for_each(|ends| ends.parked.note_gone(unit.deaths()));
         }
     }
 
@@ -305,14 +305,14 @@ impl<A: ReliableAdapter> Engine<A> {
             Some(index) if packet.header.is_empty() => {
                 self.outstanding.take(index, port, &packet.envelope, packet.data, counters)
             }
-            _ => Taken::Unasked,
+            _ => Taken::Unsolicited,
         };
         match taken {
             Taken::Arrival => return true,
-            Taken::Unasked => counters.unasked.add(1),
+            Taken::Unsolicited => counters.unsolicited.add(1),
             Taken::Placed => {}
             Taken::Ended(completed) => {
-                if self.lanes[usize::from(port)].completed.push(completed).is_err() {
+                if self.ports[usize::from(port)].completed.push(completed).is_err() {
                     // The port has more requests under way than it may.
                     counters.overflow.add(1);
                 }

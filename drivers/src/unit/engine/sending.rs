@@ -5,7 +5,7 @@ use super::super::descriptor::{Body, Descriptor};
 use super::super::network::Network;
 use super::super::outstanding::{Awaited, Outstanding, Request};
 use super::super::responder::Next;
-use super::{Engine, Flight, Lane, take_over};
+use super::{Engine, EnginePort, Flight, take_over};
 use crate::adapter::{Lent, Outcome, ReliableAdapter};
 use crate::platform::Platform;
 use crate::ranks::Ranks;
@@ -66,12 +66,12 @@ impl<A: ReliableAdapter> Engine<A> {
             }
             return true;
         };
-        let lane = &mut self.lanes[usize::from(port)];
+        let ends = &mut self.ports[usize::from(port)];
         if let Some(slot) = slot {
             // There is room: the ring is as long as the port has slots.
-            let _ = lane.freed.push(slot);
+            let _ = ends.freed.push(slot);
         }
-        lane.record.note_retired();
+        ends.record.note_retired();
         if starved {
             self.to_wake.insert(port);
         }
@@ -103,7 +103,7 @@ impl<A: ReliableAdapter> Engine<A> {
         let mut ready = self.pending;
         while let Some(port) = ready.take_next(self.turn) {
             let mut left = SEND_BURST;
-            if !self.lanes[usize::from(port)].parked.is_empty() {
+            if !self.ports[usize::from(port)].parked.is_empty() {
                 self.send_parked(unit, port, &mut left, starved);
             }
             let (mut went, mut room) = (left < SEND_BURST, true);
@@ -112,22 +112,22 @@ impl<A: ReliableAdapter> Engine<A> {
                 if !room {
                     break;
                 }
-                let Self { lanes, adapter, asked, outstanding, .. } = self;
-                let lane = &mut lanes[usize::from(port)];
-                let Some(next) = lane.descriptors.peek() else { break };
+                let Self { ports, adapter, asked, outstanding, .. } = self;
+                let ends = &mut ports[usize::from(port)];
+                let Some(next) = ends.descriptors.peek() else { break };
                 let (node, kind) = (next.body.node(), next.header.kind());
                 // Nothing overtakes what is parked or aside.
-                let some = !lane.parked.is_empty() || adapter.has_aside();
-                let may = !(some && has_before(lane, adapter))
+                let some = !ends.parked.is_empty() || adapter.has_aside();
+                let may = !(some && has_before(ends, adapter))
                     && adapter.has_room_for(node)
                     && (!kind.is_some_and(Kind::is_request) || may_ask(asked, outstanding, unit, node));
                 if may {
-                    let Some(Descriptor { header, body }) = lane.descriptors.pop() else { break };
+                    let Some(Descriptor { header, body }) = ends.descriptors.pop() else { break };
                     self.send_one(unit, port, (&header, body), starved);
                     left -= 1;
                 } else {
-                    let Some(line) = lane.descriptors.peek().map(|next| next.line()) else { break };
-                    if !lane.park(line) {
+                    let Some(flow) = ends.descriptors.peek().map(|next| next.flow()) else { break };
+                    if !ends.park(flow) {
                         break;
                     }
                 }
@@ -144,8 +144,8 @@ impl<A: ReliableAdapter> Engine<A> {
             if left == 0 {
                 ready.insert(port);
             } else {
-                let lane = &mut self.lanes[usize::from(port)];
-                if lane.descriptors.is_empty() && lane.parked.is_empty() {
+                let ends = &mut self.ports[usize::from(port)];
+                if ends.descriptors.is_empty() && ends.parked.is_empty() {
                     self.pending.remove(port);
                 }
             }
@@ -166,11 +166,11 @@ impl<A: ReliableAdapter> Engine<A> {
         let mut at = 0;
         while *left > 0
             && self.has_room()
-            && let Some(first) = self.lanes[usize::from(port)].parked.first(at)
+            && let Some(first) = self.ports[usize::from(port)].parked.first(at)
         {
-            let (node, kind, line) = (first.body.node(), first.header.kind(), first.line());
-            let behind = !self.lanes[usize::from(port)].parked.may_go(at)
-                || self.adapter.holds_aside(node, line.name());
+            let (node, kind, flow) = (first.body.node(), first.header.kind(), first.flow());
+            let behind = !self.ports[usize::from(port)].parked.may_go(at)
+                || self.adapter.holds_aside(node, flow.name());
             let Self { adapter, asked, outstanding, .. } = self;
             let may = adapter.has_room_for(node)
                 && (!kind.is_some_and(Kind::is_request) || may_ask(asked, outstanding, unit, node));
@@ -178,8 +178,8 @@ impl<A: ReliableAdapter> Engine<A> {
                 at += 1;
                 continue;
             }
-            let lane = &mut self.lanes[usize::from(port)];
-            let Some(Descriptor { header, body }) = lane.parked.take(at) else { return };
+            let ends = &mut self.ports[usize::from(port)];
+            let Some(Descriptor { header, body }) = ends.parked.take(at) else { return };
             self.send_one(unit, port, (&header, body), starved);
             *left -= 1;
         }
@@ -304,11 +304,11 @@ impl<A: ReliableAdapter> Engine<A> {
 
 /// Whether the next packet of a port's FIFO has to wait for some that are parked or aside.
 #[cold]
-fn has_before<A: ReliableAdapter>(lane: &mut Lane, adapter: &A) -> bool {
-    let Some((line, node)) = lane.descriptors.peek().map(|next| (next.line(), next.body.node())) else {
+fn has_before<A: ReliableAdapter>(ends: &mut EnginePort, adapter: &A) -> bool {
+    let Some((flow, node)) = ends.descriptors.peek().map(|next| (next.flow(), next.body.node())) else {
         return false;
     };
-    lane.parked.has_before(line) || adapter.holds_aside(node, line.name())
+    ends.parked.has_before(flow) || adapter.holds_aside(node, flow.name())
 }
 
 /// Whether node `node` may be asked for something now.

@@ -5,7 +5,7 @@ use crate::platform::Platform;
 use crate::shm::PushError;
 use crate::tree_network::TreeUnit;
 use crate::unit::network::Network;
-use crate::unit::regions::RegionWindow;
+use crate::unit::regions::RegionWords;
 use core::sync::atomic::Ordering;
 use pami::device::{
     Completed, Full, Gone, Liveness, NoRegionLeft, Path, Port, Receiving, RemoteMemory, Sending, Sleeping,
@@ -166,7 +166,7 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
 }
 
 impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
-    type Window = RegionWindow;
+    type WordAccess = RegionWords;
 
     fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegionLeft> {
         self.unit.regions.register(self.me, memory, rights)
@@ -188,18 +188,23 @@ impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
     }
 
     #[inline]
-    fn window(&mut self, target: Endpoint, region: &RegionHandle, wanted: Rights) -> Option<RegionWindow> {
-        self.unit.regions.window(target, region, wanted)
+    fn reach_words(
+        &mut self,
+        target: Endpoint,
+        region: &RegionHandle,
+        wanted: Rights,
+    ) -> Option<RegionWords> {
+        self.unit.regions.reach_words(target, region, wanted)
     }
 
     #[inline(always)]
-    fn put_word(&mut self, window: &RegionWindow, offset: u32, word: u64) -> bool {
-        window.reach(offset, |place| place.store(word, Ordering::Relaxed)).is_some()
+    fn put_word(&mut self, words: &RegionWords, offset: u32, word: u64) -> bool {
+        words.reach(offset, |place| place.store(word, Ordering::Relaxed)).is_some()
     }
 
     #[inline(always)]
-    fn add_to_word(&mut self, window: &RegionWindow, offset: u32, operand: u64) -> Option<u64> {
-        window.reach(offset, |word| word.fetch_add(operand, Ordering::AcqRel))
+    fn add_to_word(&mut self, words: &RegionWords, offset: u32, operand: u64) -> Option<u64> {
+        words.reach(offset, |word| word.fetch_add(operand, Ordering::AcqRel))
     }
 
     #[inline(always)]

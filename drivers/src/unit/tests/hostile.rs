@@ -133,7 +133,7 @@ fn d9_answers_that_nobody_asked_for_are_dropped() {
     port.progress();
     assert!(port.completed().is_none() && port.pull().is_none());
     let dropped = units[0].statistics().dropped;
-    assert_eq!((dropped.unasked, dropped.total()), (6, 6));
+    assert_eq!((dropped.unsolicited, dropped.total()), (6, 6));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn d9_an_answer_is_for_the_oldest_request_and_in_its_bounds_or_for_none() {
     for _ in 0..10 {
         port.progress();
     }
-    assert_eq!(units[0].statistics().dropped.unasked, dropped);
+    assert_eq!(units[0].statistics().dropped.unsolicited, dropped);
     assert_eq!(bytes(&into), [0; 64]);
     assert!(port.completed().is_none() && other.completed().is_none() && other.pull().is_none());
     // The right one still counts.
@@ -193,7 +193,7 @@ fn d9_an_answer_is_for_the_oldest_request_and_in_its_bounds_or_for_none() {
     net.inject(0, &packet(&get(Kind::GetLast, 20), &[], &[3; 8]));
     assert_eq!(ended(&mut port, || ()), Completed { message: 7, result: Ok(0) });
     assert_eq!(bytes(&into), [&[0; 8][..], &[1; 12], &[2; 8], &[0; 36]].concat());
-    assert_eq!(units[0].statistics().dropped.unasked, dropped + 1);
+    assert_eq!(units[0].statistics().dropped.unsolicited, dropped + 1);
 }
 
 #[test]

@@ -63,8 +63,8 @@ fn handle(region: RegionId, len: u32) -> RegionHandle {
 }
 
 fn put_word(a: &mut TestPort<0>, target: Endpoint, region: RegionId, offset: u32, word: u64) -> bool {
-    let window = a.window(target, &handle(region, 28), Rights::WRITE);
-    window.is_some_and(|window| a.put_word(&window, offset, word))
+    let words = a.reach_words(target, &handle(region, 28), Rights::WRITE);
+    words.is_some_and(|words| a.put_word(&words, offset, word))
 }
 
 fn add_to_word(
@@ -74,8 +74,8 @@ fn add_to_word(
     offset: u32,
     word: u64,
 ) -> Option<u64> {
-    let window = a.window(target, &handle(region, 28), Rights::UPDATE)?;
-    a.add_to_word(&window, offset, word)
+    let words = a.reach_words(target, &handle(region, 28), Rights::UPDATE)?;
+    a.add_to_word(&words, offset, word)
 }
 
 #[test]
@@ -125,12 +125,12 @@ fn p8_the_quick_ways_to_a_word_go_where_the_others_do_and_nowhere_else() {
     assert!(put_word(&mut a, owner, put, 8, 9));
     assert_eq!(add_to_word(&mut a, owner, update, 8, 1), Some(9));
     // As much of it as the handle tells, and none that tells of more.
-    let window = a.window(owner, &handle(all, 16), Rights::WRITE).unwrap();
-    assert!(a.put_word(&window, 8, 10) && !a.put_word(&window, 16, 10));
-    assert!(a.window(owner, &handle(all, 29), Rights::WRITE).is_none());
+    let words = a.reach_words(owner, &handle(all, 16), Rights::WRITE).unwrap();
+    assert!(a.put_word(&words, 8, 10) && !a.put_word(&words, 16, 10));
+    assert!(a.reach_words(owner, &handle(all, 29), Rights::WRITE).is_none());
     // It leads to the region that it was made for, as long as that is there, and to no later one.
     let windows =
-        [Rights::WRITE, Rights::UPDATE].map(|wanted| a.window(owner, &handle(all, 28), wanted).unwrap());
+        [Rights::WRITE, Rights::UPDATE].map(|wanted| a.reach_words(owner, &handle(all, 28), wanted).unwrap());
     let refused = |a: &mut TestPort<0>| {
         assert!(!a.put_word(&windows[0], 8, 11));
         assert_eq!(a.add_to_word(&windows[1], 8, 11), None);

@@ -21,9 +21,9 @@ pub(crate) fn is_wide(_: &Machine) -> bool {
     true
 }
 
-pub(crate) struct Entry;
+pub(crate) struct PageEntry;
 
-impl Format for Entry {
+impl Format for PageEntry {
     fn end(_: bool) -> usize {
         AARCH64_END
     }

@@ -23,9 +23,9 @@ pub(crate) fn is_wide(machine: &Machine) -> bool {
     machine.sv48 && machine.end() > SV39_END
 }
 
-pub(crate) struct Entry;
+pub(crate) struct PageEntry;
 
-impl Format for Entry {
+impl Format for PageEntry {
     // The upper half stands for the other end of the 64 bits.
     fn end(wide: bool) -> usize {
         if wide { SV48_END } else { SV39_END }

@@ -31,13 +31,13 @@ const NOBODY: u32 = u32::MAX;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(crate) struct Header {
+pub(crate) struct LockMessage {
     what: u8,
     zeros: [u8; 3],
     mutex: U32,
 }
 
-impl Header {
+impl LockMessage {
     fn new(what: u8, mutex: u32) -> Self {
         Self { what, zeros: [0; 3], mutex: mutex.into() }
     }
@@ -151,7 +151,7 @@ impl Table {
         {
             let (each, Waiter { mutex, granted, .. }) = (u32::from(contexts.max(1)), *waiter);
             let target = Endpoint::from_parts(client, who / each, ContextOffset((who % each) as u8));
-            let header = Header::new(if granted { GRANTED } else { REFUSED }, mutex);
+            let header = LockMessage::new(if granted { GRANTED } else { REFUSED }, mutex);
             let sent = registered.send(active, target, header.as_bytes());
             if sent == Err(SendError::Again) {
                 return Progress::Again;
@@ -249,7 +249,9 @@ impl<P: Port> Mutexes<P> {
 
     /// A message has come.
     pub(crate) fn handle(&self, active: &mut Active<P>, message: &pami::Message<'_>) {
-        let Ok(Header { what, mutex, .. }) = Header::read_from_bytes(message.header) else { return };
+        let Ok(LockMessage { what, mutex, .. }) = LockMessage::read_from_bytes(message.header) else {
+            return;
+        };
         let (mutex, origin, context) = (mutex.get(), message.origin, active.endpoint().context());
         if matches!(what, GRANTED | REFUSED) {
             if let Some(pending) = self.pending.get(usize::from(context.0))

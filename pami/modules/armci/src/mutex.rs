@@ -2,12 +2,12 @@
 
 use crate::error::Error;
 use crate::library::Library;
-use crate::lock_table::Header;
+use crate::lock_table::LockMessage;
 use pami::Node;
 use zerocopy::IntoBytes;
 
 /// How long a thread waits before it asks whether the owner still lives.
-const PATIENCE_NS: u64 = 500_000_000;
+const PROBE_NS: u64 = 500_000_000;
 
 /// A mutex that this task holds, until it is given to [`Library::unlock`].
 #[must_use = "a mutex is held until it is unlocked"]
@@ -55,7 +55,7 @@ impl<N: Node> Library<N> {
         let target = self.endpoint(owner)?;
         let mutexes = self.inner.mutexes;
         mutexes.begin_wait(self.context, owner, mutex)?;
-        let header = Header::lock(mutex);
+        let header = LockMessage::lock(mutex);
         let asked = self.attempt(|active| self.inner.protocols.send(active, target, header.as_bytes()));
         let answered = asked.and_then(|()| self.await_answer(owner));
         mutexes.end_wait(self.context);
@@ -69,7 +69,7 @@ impl<N: Node> Library<N> {
     fn await_answer(&self, owner: u32) -> Result<bool, Error> {
         loop {
             let mut answer = None;
-            self.advance_for(PATIENCE_NS, |_| {
+            self.advance_for(PROBE_NS, |_| {
                 answer = self.inner.mutexes.answer(self.context);
                 answer.is_some()
             })?;
@@ -88,7 +88,7 @@ impl<N: Node> Library<N> {
     /// [`Error::Send`]
     pub fn unlock(&self, held: Held) -> Result<(), Error> {
         let on = Self { context: held.context, ..*self };
-        let (target, header) = (on.endpoint(held.owner)?, Header::unlock(held.mutex));
+        let (target, header) = (on.endpoint(held.owner)?, LockMessage::unlock(held.mutex));
         on.attempt(|active| self.inner.protocols.send(active, target, header.as_bytes()))
     }
 }

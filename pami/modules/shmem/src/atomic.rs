@@ -5,7 +5,7 @@
 
 use crate::error::Result;
 use crate::library::{Shmem, endpoint};
-use crate::operations::{Keeper, Operation};
+use crate::operations::{Keeper, PendingOperation};
 use crate::symmetric::{Integer, Sym, Word};
 use pami::{Node, Rmw, RmwOp, Update};
 
@@ -24,18 +24,18 @@ macro_rules! atomics {
 
         #[doc = concat!($what, " Returns what it was.")]
         pub fn $fetch<T: $bound>(&self, dest: Sym<T>, $($value: T,)* pe: u32) -> Result<T> {
-            self.update(dest, $update, pe, Operation::of(Keeper::Call)).map(T::from_bits)
+            self.update(dest, $update, pe, PendingOperation::of(Keeper::Call)).map(T::from_bits)
         }
 
         #[doc = concat!($what, " Returns at once; after `quiet` the first element of `fetch` here is what it was.")]
         pub fn $nbi<T: $bound>(&self, fetch: Sym<T>, dest: Sym<T>, $($value: T,)* pe: u32) -> Result {
             let into = Some((fetch.first(1)?.offset(), T::WIDTH));
-            self.update(dest, $update, pe, Operation { into, ..LATER }).map(drop)
+            self.update(dest, $update, pe, PendingOperation { into, ..LATER }).map(drop)
         }
     )*};
 }
 
-const LATER: Operation = Operation::of(Keeper::Quiet);
+const LATER: PendingOperation = PendingOperation::of(Keeper::Quiet);
 
 impl<N: Node> Shmem<N> {
     atomics! {
@@ -64,7 +64,7 @@ impl<N: Node> Shmem<N> {
         dest: Sym<T>,
         update: Update,
         pe: u32,
-        operation: Operation,
+        operation: PendingOperation,
     ) -> Result<u64> {
         let (region, offset, op) =
             (self.heap_of(pe)?, dest.first(1)?.offset(), RmwOp { width: T::WIDTH, update });

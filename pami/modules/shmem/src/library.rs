@@ -2,7 +2,7 @@
 
 use crate::area::{Area, TEAMS, Teams};
 use crate::error::{Error, Result};
-use crate::operations::{Factories, Keeper, Operation, Operations, PLACES};
+use crate::operations::{Factories, Keeper, Operations, PLACES, PendingOperation};
 use crate::settings::Settings;
 use base::{Completions, Lane};
 use heapless::Vec;
@@ -167,7 +167,7 @@ impl<N: Node> Shmem<N> {
     /// Begins an operation, as soon as there is a place for it. Returns the place.
     pub(crate) fn begin(
         &self,
-        operation: Operation,
+        operation: PendingOperation,
         mut begin: impl FnMut(&mut Active<N::Port>, Start<N>) -> Result,
     ) -> Result<usize> {
         let (context, operations) = (usize::from(self.context), self.operations()?);

@@ -67,7 +67,7 @@ pub(crate) enum Keeper {
 
 /// An operation under way.
 #[derive(Clone, Copy)]
-pub(crate) struct Operation {
+pub(crate) struct PendingOperation {
     pub(crate) keeper: Keeper,
     /// Callbacks that are to come.
     pub(crate) callbacks: u8,
@@ -78,7 +78,7 @@ pub(crate) struct Operation {
     pub(crate) outcome: Result<u64, OperationError>,
 }
 
-impl Operation {
+impl PendingOperation {
     /// With one callback.
     pub(crate) const fn of(keeper: Keeper) -> Self {
         Self { keeper, callbacks: 1, into: None, called: false, outcome: Ok(0) }
@@ -89,7 +89,7 @@ struct Places {
     /// By bit: which places are in use, and which of these `quiet` does not wait for.
     busy: u32,
     team: u32,
-    places: [Operation; PLACES],
+    places: [PendingOperation; PLACES],
     /// The first failure of an operation that nobody waited for.
     failure: Result<(), OperationError>,
 }
@@ -107,7 +107,7 @@ impl<P: Port> Operations<P> {
             places: Mutex::new(Places {
                 busy: 0,
                 team: 0,
-                places: [Operation::of(Keeper::Quiet); PLACES],
+                places: [PendingOperation::of(Keeper::Quiet); PLACES],
                 failure: Ok(()),
             }),
         })?;
@@ -115,7 +115,10 @@ impl<P: Port> Operations<P> {
     }
 
     /// Takes a place, if one is free, and says which.
-    pub(crate) fn take(&'static self, operation: Operation) -> Option<(usize, &'static ObjectMemory<P>)> {
+    pub(crate) fn take(
+        &'static self,
+        operation: PendingOperation,
+    ) -> Option<(usize, &'static ObjectMemory<P>)> {
         let mut places = self.places.lock();
         let at = places.busy.trailing_ones() as usize;
         *places.places.get_mut(at)? = operation;
@@ -135,7 +138,7 @@ impl<P: Port> Operations<P> {
             // It was seen to lie in the heap.
             let _ = heap.update(offset as usize, width, Update::Swap(word));
         }
-        let Operation { keeper, callbacks, outcome, .. } = *place;
+        let PendingOperation { keeper, callbacks, outcome, .. } = *place;
         if callbacks == 0 && keeper == Keeper::Quiet {
             places.failure = places.failure.and(outcome.map(drop));
             places.free(at);
@@ -152,7 +155,7 @@ impl<P: Port> Operations<P> {
         let mut places = self.places.lock();
         let Some(place) = places.places.get_mut(at) else { return Ok(0) };
         place.keeper = Keeper::Quiet;
-        let Operation { callbacks, outcome, .. } = *place;
+        let PendingOperation { callbacks, outcome, .. } = *place;
         if callbacks == 0 {
             places.free(at);
         }

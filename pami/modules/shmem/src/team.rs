@@ -3,7 +3,7 @@
 use crate::area::{AGREED, ALL, Area, BLOCK, OWN, TEAMS};
 use crate::error::{Error, Result};
 use crate::library::Shmem;
-use crate::operations::{Keeper, Operation};
+use crate::operations::{Keeper, PendingOperation};
 use pami::collective::{Blocks, Collective};
 use pami::geometry::Members;
 use pami::operator::{Element, Operator, Reducer};
@@ -124,7 +124,7 @@ impl<N: Node> Shmem<N> {
         let members = Members::range(population, 0..1, team.first, team.size, team.stride)?;
         let completions = &self.inner.completions;
         loop {
-            let begun = first.begin(Operation::of(Keeper::Team), |active, start| {
+            let begun = first.begin(PendingOperation::of(Keeper::Team), |active, start| {
                 let done = completions.done(start.cookie);
                 Ok(active.create_geometry(NewGeometry { id: team.id, members, domains: None, done })?)
             });
@@ -178,7 +178,7 @@ impl<N: Node> Shmem<N> {
         fill_in: impl Fn(&mut Collect<N::Port>),
     ) -> Result {
         let (area, first) = (self.area(team)?, self.first());
-        let at = first.begin(Operation::of(Keeper::Team), |active, start| {
+        let at = first.begin(PendingOperation::of(Keeper::Team), |active, start| {
             let mut collect = Collect {
                 scratch: Some((area.memory.clone(), area.scratch)),
                 scratch_limit: self.inner.settings.scratch as usize,
@@ -194,7 +194,7 @@ impl<N: Node> Shmem<N> {
     pub(crate) fn or_abandon(&self, team: &Team, make: impl FnOnce() -> Result) -> Result {
         let (outcome, first) = (make(), self.first());
         if !matches!(outcome, Ok(()) | Err(Error::Operation(_) | Error::Finalized)) {
-            let begun = first.begin(Operation::of(Keeper::Team), |active, start| {
+            let begun = first.begin(PendingOperation::of(Keeper::Team), |active, start| {
                 Ok(active.abandon(team.id, 0, self.inner.completions.done(start.cookie))?)
             });
             // This PE hears what it did wrong.

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::library::{Shmem, Start, endpoint};
-use crate::operations::{Keeper, Operation};
+use crate::operations::{Keeper, PendingOperation};
 use crate::symmetric::{Data, Number, Sym};
 use pami::{Active, Get, Layout, Node, Payload, Put, SendError, Shared, Update};
 
@@ -59,7 +59,7 @@ macro_rules! transfers {
             self.heap_of(pe)?;
             let Some((to, from)) = sides($dest, $source, $steps)? else { return Ok(()) };
             let (memory, waits) = (self.memory()?, Keeper::$keeper == Keeper::Call);
-            let operation = Operation { callbacks: 1 + u8::from(waits), ..Operation::of(Keeper::$keeper) };
+            let operation = PendingOperation { callbacks: 1 + u8::from(waits), ..PendingOperation::of(Keeper::$keeper) };
             self.start_put((to, pe), operation, |_| Ok((memory, from)))
         }
 
@@ -87,7 +87,7 @@ impl<N: Node> Shmem<N> {
     /// Writes one value to the first element of `dest` of PE `pe`. Returns at once.
     pub fn p<T: Number>(&self, dest: Sym<T>, value: T, pe: u32) -> Result {
         let (to, values) = (Side::new(dest, 1, 1)?, &self.inner.values);
-        self.start_put((to, pe), Operation::of(Keeper::Quiet), |start| {
+        self.start_put((to, pe), PendingOperation::of(Keeper::Quiet), |start| {
             let word = start.cookie * size_of::<u64>();
             values.write(word, value.as_bytes()).map_err(|_| SendError::Range)?;
             Ok((values, Side { start: word as u32, ..to }))
@@ -140,14 +140,14 @@ impl<N: Node> Shmem<N> {
             Signal::Set(word) => Update::Swap(word),
             Signal::Add(word) => Update::Add(word),
         };
-        self.update(signal, update, pe, Operation::of(Keeper::Quiet)).map(drop)
+        self.update(signal, update, pe, PendingOperation::of(Keeper::Quiet)).map(drop)
     }
 
     /// `from` says where the data is.
     fn start_put<'m>(
         &self,
         (to, pe): (Side, u32),
-        operation: Operation,
+        operation: PendingOperation,
         from: impl Fn(&Start<N>) -> Result<(&'m Shared, Side)>,
     ) -> Result {
         let region = self.heap_of(pe)?;
@@ -179,7 +179,7 @@ impl<N: Node> Shmem<N> {
         mut into: impl FnMut(&Start<N>) -> (&'m Shared, Side),
     ) -> Result<usize> {
         let region = self.heap_of(pe)?;
-        self.begin(Operation::of(keeper), |active, start| {
+        self.begin(PendingOperation::of(keeper), |active, start| {
             let (memory, to) = into(&start);
             let get = Get {
                 target: endpoint::<N>(active, pe),

@@ -20,7 +20,7 @@ pub(super) enum Action {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Operation {
+pub(super) struct ModelOperation {
     pub(super) item: u8,
     pub(super) target: Endpoint,
     pub(super) queued: bool,
@@ -29,7 +29,7 @@ pub(super) struct Operation {
     pub(super) action: Action,
 }
 
-impl Operation {
+impl ModelOperation {
     pub(super) fn order(&self) -> u64 {
         self.item.into()
     }
@@ -77,7 +77,7 @@ pub(super) struct Node {
     /// Items that were started; which of them the targets have, data and all; which fences have ended.
     pub(super) started: u8,
     pub(super) had: Vec<bool>,
-    pub(super) operations: Vec<Option<Operation>>,
+    pub(super) operations: Vec<Option<ModelOperation>>,
     pub(super) line: Vec<u8>,
     pub(super) asking: u64,
     pub(super) injection: VecDeque<(u8, Packet)>,
@@ -131,7 +131,7 @@ impl Node {
         room
     }
 
-    pub(super) fn get(&mut self, number: u8) -> Option<&mut Operation> {
+    pub(super) fn get(&mut self, number: u8) -> Option<&mut ModelOperation> {
         self.operations.get_mut(usize::from(number))?.as_mut()
     }
 
@@ -176,7 +176,7 @@ impl Node {
 
     /// Asks a target after all that waits for it. Returns whether there was anything, and room.
     pub(super) fn ask_after(&mut self, instance: &Instance, to: u8) -> bool {
-        let waits = |operation: &Operation| match &operation.action {
+        let waits = |operation: &ModelOperation| match &operation.action {
             Action::Message { .. } => operation.queued && operation.target == endpoint(to),
             Action::Fence(state) => state.waits_for(endpoint(to)),
         };
@@ -257,7 +257,7 @@ impl Node {
         if !self.line.contains(&number) {
             self.line.push(number);
         }
-        let order = |&number: &u8| self.operations[usize::from(number)].as_ref().map(Operation::order);
+        let order = |&number: &u8| self.operations[usize::from(number)].as_ref().map(ModelOperation::order);
         let mut line = std::mem::take(&mut self.line);
         line.sort_unstable_by_key(order);
         self.line = line;

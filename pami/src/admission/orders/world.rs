@@ -2,7 +2,7 @@
 
 use super::Item::{Acked, Eager, Fence, FenceAll, Plain, Quiet, Rendezvous};
 use super::faults::Fault;
-use super::node::{Action, Answer, Node, Operation, ReceiveRequest, Stage, Unexpected};
+use super::node::{Action, Answer, ModelOperation, Node, ReceiveRequest, Stage, Unexpected};
 use super::{Instance, Packet, endpoint, node_of};
 use crate::acks::{Owed, bit_of};
 use crate::device::REQUESTS;
@@ -45,7 +45,7 @@ impl World {
         if what.target().is_some() && (asks || !matches!(what, Acked(_))) {
             node.asking |= 1 << number;
         }
-        let operation = Operation { item, target: endpoint(target), queued: false, question: 0, action };
+        let operation = ModelOperation { item, target: endpoint(target), queued: false, question: 0, action };
         node.operations[number] = Some(operation);
         node.line.push(number as u8);
         node.started += 1;
@@ -88,7 +88,8 @@ impl World {
         for number in 0..instance.operations {
             let Some(operation) = &node.operations[number] else { continue };
             let Action::Fence(state) = &operation.action else { continue };
-            let behind = |other: &Operation| state.is_behind(operation.order(), other.order(), other.target);
+            let behind =
+                |other: &ModelOperation| state.is_behind(operation.order(), other.order(), other.target);
             if !operation.queued
                 || !state.all_answered(endpoint(me))
                 || node.operations.iter().flatten().any(behind)

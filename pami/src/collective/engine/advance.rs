@@ -1,9 +1,9 @@
-//! One pass over the collectives in flight.
+//! One sweep over the collectives in flight.
 
 use super::Engine;
-use super::limits::PATIENCE_NS;
+use super::limits::PROBE_NS;
 use super::route::Leaving;
-use super::slot::{Ending, May, Slot};
+use super::slot::{CollectiveInFlight, Ending, May};
 use super::wire::{CALLED, Label, Stop, Wire, Word};
 use crate::device::Port;
 use crate::dispatch::{Completion, Done};
@@ -14,15 +14,15 @@ use crate::transport::Transport;
 /// A collective that is over, and what is to be called.
 pub(crate) type EndedCollective<A> = (Done<A>, Completion);
 
-/// How far a pass over the collectives in flight is.
-pub(crate) struct Pass {
+/// How far a sweep over the collectives in flight is.
+pub(crate) struct Sweep {
     next: Option<u32>,
     /// Those that were in flight when it began and that it has not come to.
     left: usize,
     moved: usize,
 }
 
-impl Pass {
+impl Sweep {
     /// How much moved.
     pub(crate) fn moved(&self) -> usize {
         self.moved
@@ -30,30 +30,30 @@ impl Pass {
 }
 
 impl<A> Engine<A> {
-    /// A pass over those that are in flight now.
-    pub(crate) fn pass(&self) -> Pass {
-        Pass { next: self.in_flight.first(), left: self.slots.len(), moved: 0 }
+    /// A sweep over those that are in flight now.
+    pub(crate) fn sweep(&self) -> Sweep {
+        Sweep { next: self.in_flight.first(), left: self.slots.len(), moved: 0 }
     }
 
-    /// Goes on with every collective in flight, up to one that is over. `None`: the pass is. What is called in
-    /// between may start others, which find their turn in this pass or in the next one.
+    /// Goes on with every collective in flight, up to one that is over. `None`: the sweep is. What is called in
+    /// between may start others, which find their turn in this sweep or in the next one.
     #[inline(never)]
     pub(crate) fn advance<P: Port>(
         &mut self,
         port: &mut P,
         transport: &mut Transport<P>,
-        pass: &mut Pass,
+        sweep: &mut Sweep,
     ) -> Option<EndedCollective<A>> {
-        while let Some(number) = pass.next.filter(|_| pass.left > 0) {
-            pass.next = self.in_flight.after(&self.slots, number);
-            pass.left -= 1;
-            pass.moved += usize::from(self.run_slot(number, true, port, transport));
-            if self.slots.get(number).is_some_and(Slot::is_over)
+        while let Some(number) = sweep.next.filter(|_| sweep.left > 0) {
+            sweep.next = self.in_flight.after(&self.slots, number);
+            sweep.left -= 1;
+            sweep.moved += usize::from(self.run_slot(number, true, port, transport));
+            if self.slots.get(number).is_some_and(CollectiveInFlight::is_over)
                 && (self.bulk.is_empty() || self.take_memory_back(number, port))
             {
-                pass.moved += 1;
+                sweep.moved += 1;
                 #[cfg(feature = "trace")]
-                let key = self.slots.get(number).map(Slot::key);
+                let key = self.slots.get(number).map(CollectiveInFlight::key);
                 let ended = self.end_slot(number, transport.me());
                 #[cfg(feature = "trace")]
                 if let (Some(key), Some(_)) = (key, &ended) {
@@ -66,7 +66,7 @@ impl<A> Engine<A> {
                 }
                 if self.queue.must_retry() {
                     // Before the callback, which may call another one.
-                    pass.moved += self.start_waiting(port);
+                    sweep.moved += self.start_waiting(port);
                 }
                 if ended.is_some() {
                     return ended;
@@ -74,24 +74,24 @@ impl<A> Engine<A> {
             }
         }
         if self.queue.must_retry() {
-            let ended = self.end_waiting(transport.me(), port, &mut pass.moved);
+            let ended = self.end_waiting(transport.me(), port, &mut sweep.moved);
             if ended.is_some() {
                 return ended;
             }
         }
         if !self.leaving.is_empty() {
-            pass.moved += usize::from(self.leave_routes(port.network()));
+            sweep.moved += usize::from(self.leave_routes(port.network()));
         }
         if !self.slots.is_empty() {
             self.ask_the_awaited(port, transport);
         }
-        if self.early.owes() {
-            pass.moved += self.give_credit_back(port, transport);
+        if self.early.owes_credit() {
+            sweep.moved += self.give_credit_back(port, transport);
         }
         if self.answers
             && let Some(herald) = &mut self.herald
         {
-            pass.moved += herald.send_answers(&mut Wire::new(port, transport));
+            sweep.moved += herald.send_answers(&mut Wire::new(port, transport));
             self.answers = !herald.has_answered();
         }
         None
@@ -111,7 +111,7 @@ impl<A> Engine<A> {
     /// Asks those that are to clear data of a collective which has not moved for long: they may mean another one.
     fn ask_the_awaited<P: Port>(&mut self, port: &mut P, transport: &mut Transport<P>) {
         let now = port.now_ns();
-        if now < self.looked_ns.saturating_add(PATIENCE_NS) {
+        if now < self.looked_ns.saturating_add(PROBE_NS) {
             return;
         }
         self.looked_ns = now;
@@ -120,13 +120,13 @@ impl<A> Engine<A> {
     }
 
     /// Whether a turn has come: no part of an earlier one, and no much older collective of the geometry, is in flight.
-    fn may_begin(&self, slot: &Slot<A>) -> bool {
+    fn may_begin(&self, slot: &CollectiveInFlight<A>) -> bool {
         let alone = self.slots.len() == 1;
         slot.waits() && (alone || !self.slots.values().any(|other| other.holds(slot)))
     }
 
     /// Whether one is to tell that it failed, and no older one of its geometry: who is far behind hears of them in order.
-    fn may_tell(&self, slot: &Slot<A>) -> bool {
+    fn may_tell(&self, slot: &CollectiveInFlight<A>) -> bool {
         slot.tells() && !self.slots.values().any(|other| other.tells_before(slot))
     }
 

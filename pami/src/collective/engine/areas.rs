@@ -17,14 +17,14 @@ pub(super) struct Piece {
     pub(super) len: usize,
 }
 
-/// Memory from a byte on.
-type Place = Option<(Shared, usize)>;
+/// Memory of a collective, from a byte on.
+pub(super) type BufferFrom = (Shared, usize);
 
 /// Input, output and scratch memory. What areas there must be, and of what length, was checked before.
 #[derive(Default)]
 pub(super) struct Areas {
     /// Each from a byte on.
-    places: [Place; 3],
+    places: [Option<BufferFrom>; 3],
     element_len: usize,
     /// What is received into the output is there already.
     discards: bool,
@@ -39,7 +39,7 @@ impl Areas {
 
     /// Has them be the caller's.
     #[inline(always)]
-    pub(super) fn take(&mut self, callers: [&mut Place; 3]) {
+    pub(super) fn take(&mut self, callers: [&mut Option<BufferFrom>; 3]) {
         for (place, callers) in self.places.iter_mut().zip(callers) {
             *place = callers.take();
         }
@@ -49,7 +49,7 @@ impl Areas {
     // Only parts of divided collectives share: the others' way is the straight one.
     #[cold]
     #[inline(never)]
-    pub(super) fn share(&mut self, callers: [&Place; 3], areas: &[(Area, usize); 3]) {
+    pub(super) fn share(&mut self, callers: [&Option<BufferFrom>; 3], areas: &[(Area, usize); 3]) {
         let of = |(area, bytes): (Area, usize)| {
             let (memory, at) = callers[area as usize].as_ref()?;
             Some((memory.clone(), at + bytes))

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::bulk::Pull;
 use super::herald::Herald;
-use super::slot::{Slot, Taken};
+use super::slot::{CollectiveInFlight, Taken};
 use super::wire::{CALLED, Label, Word, before};
 use crate::collective::cost::SHORT_LIMIT;
 use crate::device::{Completed, Port};
@@ -147,7 +147,10 @@ impl<A> Engine<A> {
     /// What was reported is not in flight at the herald.
     #[cold]
     fn tell_after_all(&mut self, label: Label) {
-        self.slots.values_mut().filter(|slot| slot.is_of(label.key)).for_each(Slot::tell_after_all);
+        self.slots
+            .values_mut()
+            .filter(|slot| slot.is_of(label.key))
+            .for_each(CollectiveInFlight::tell_after_all);
     }
 
     /// What comes after a collective that was given up does without the class route.
@@ -241,7 +244,7 @@ impl<A> Engine<A> {
         if self.was_destroyed(GeometryId(key.geometry)) {
             return true;
         }
-        let started = |slot: &Slot<A>| slot.is_of(key);
+        let started = |slot: &CollectiveInFlight<A>| slot.is_of(key);
         let entry = self.geometries.iter().flatten().find(|entry| entry.id.0 == key.geometry);
         key.part & CALLED == 0
             && entry.is_some_and(|entry| before(key.sequence, entry.next))

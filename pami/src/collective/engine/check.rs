@@ -1,7 +1,7 @@
 //! What a call comes to, and whether it can be started.
 
 use super::geometry::Digest;
-use super::geometry::Entry;
+use super::geometry::GeometryState;
 use super::known::{Answer, Gist, Question};
 use super::limits::REDUCED_AT_ONCE;
 use super::parts::{self, Parts};
@@ -22,7 +22,7 @@ pub(super) struct Checked {
 /// What the geometry is to remember of a call that was worked out, if that can be known again.
 #[inline(never)]
 pub(super) fn news<A>(
-    entry: &Entry,
+    entry: &GeometryState,
     collect: &Collect<A>,
     gist: Gist,
     parts: &Parts,
@@ -116,7 +116,7 @@ fn directly(what: Collective) -> Option<Algorithm> {
 }
 
 /// The call as a whole, of ranks or of tasks, and the length of an element. Its algorithm is any.
-fn whole<A>(entry: &Entry, collect: &Collect<A>) -> (Call<'static>, usize) {
+fn whole<A>(entry: &GeometryState, collect: &Collect<A>) -> (Call<'static>, usize) {
     let element_len = collect.reducer.map_or(1, |reducer| reducer.element_len());
     let (members, divided) = (&entry.members, collect.divided);
     let call = Call {
@@ -138,7 +138,7 @@ fn whole<A>(entry: &Entry, collect: &Collect<A>) -> (Call<'static>, usize) {
 
 /// What is known of a collective, to list its algorithms and to choose one (SPEC G-2). `anywhere`: the tree network,
 /// if there is one, takes vectors from any address.
-pub(super) fn query<A>(entry: &Entry, collect: &Collect<A>, anywhere: bool) -> Query<'static> {
+pub(super) fn query<A>(entry: &GeometryState, collect: &Collect<A>, anywhere: bool) -> Query<'static> {
     let (call, element_len) = whole(entry, collect);
     let metadata = Metadata {
         known_blocks: collect.known_blocks,
@@ -170,7 +170,10 @@ pub(super) fn query<A>(entry: &Entry, collect: &Collect<A>, anywhere: bool) -> Q
 
 /// Whether collectives can be started in a geometry now, and this one's place among those that are known there.
 #[inline(always)]
-pub(super) fn find_known<A>(entry: &Entry, collect: &Collect<A>) -> Result<Option<usize>, CollectError> {
+pub(super) fn find_known<A>(
+    entry: &GeometryState,
+    collect: &Collect<A>,
+) -> Result<Option<usize>, CollectError> {
     if let Some(node) = entry.dead {
         return Err(CollectError::Dead(node));
     }
@@ -184,7 +187,7 @@ pub(super) fn find_known<A>(entry: &Entry, collect: &Collect<A>) -> Result<Optio
 /// [`query`].
 #[inline(never)]
 pub(super) fn check<A>(
-    entry: &Entry,
+    entry: &GeometryState,
     collect: &Collect<A>,
     anywhere: bool,
     parts: &mut Parts,

@@ -1,6 +1,6 @@
 //! The members of a geometry that were spoken with last: what is known of them need not be looked up for every message.
 
-use super::early::LaneNumber;
+use super::early::PeerNumber;
 use crate::device::Path;
 use crate::endpoint::Endpoint;
 
@@ -13,14 +13,14 @@ const KEPT: usize = 8;
 pub(super) struct Contact {
     rank: u32,
     endpoint: Endpoint,
-    lane: Option<LaneNumber>,
+    number: Option<PeerNumber>,
     /// How packets get there, and how many nodes were gone then.
     path: Option<(Path, u32)>,
 }
 
 impl Contact {
-    pub(super) fn new(rank: u32, endpoint: Endpoint, lane: Option<LaneNumber>) -> Self {
-        Self { rank, endpoint, lane, path: None }
+    pub(super) fn new(rank: u32, endpoint: Endpoint, number: Option<PeerNumber>) -> Self {
+        Self { rank, endpoint, number, path: None }
     }
 
     #[inline(always)]
@@ -35,8 +35,8 @@ impl Contact {
 
     /// Where its credit is; `None` if nobody has any.
     #[inline(always)]
-    pub(super) fn lane(&self) -> Option<LaneNumber> {
-        self.lane
+    pub(super) fn number(&self) -> Option<PeerNumber> {
+        self.number
     }
 
     /// How packets get there, if that is known and no node has gone since.

@@ -1,4 +1,4 @@
-//! Messages that came before their collective, or before its round, and how many of them a member may send unasked.
+//! Messages that came before their collective, or before its round, and how many of them a member may send eagerly.
 //!
 //! Every member has *credit* for as many short messages to each other one as that is sure to have places for: its share of
 //! the places, the same at all members as they are set up alike. A place that is used is credit that is owed, and goes back
@@ -33,14 +33,14 @@ pub(crate) type EarlyData = Vec<u8, SHORT_LIMIT>;
 pub(crate) struct EarlyMemory {
     pub(crate) slots: &'static mut [EarlySlot],
     pub(crate) data: &'static mut [EarlyData],
-    pub(crate) lanes: &'static mut [LanePlace],
+    pub(crate) peer_states: &'static mut [PeerStatePlace],
 }
 
 /// What is known of another member, of whatever geometry.
 #[derive(Clone, Copy)]
-pub(crate) struct Lane {
+pub(crate) struct PeerState {
     peer: Endpoint,
-    /// Short messages that went there unasked, and have not been heard of.
+    /// Short messages that went there eagerly, and have not been heard of.
     used: u16,
     /// Those of its own that were taken, and it has not heard of.
     owed: u16,
@@ -50,10 +50,10 @@ pub(crate) struct Lane {
 
 /// Where what is known of a member lies, for good.
 #[derive(Clone, Copy)]
-pub(super) struct LaneNumber(u32);
+pub(super) struct PeerNumber(u32);
 
 /// A place for that.
-pub(crate) type LanePlace = Option<Lane>;
+pub(crate) type PeerStatePlace = Option<PeerState>;
 
 /// What comes early, and the credit for it.
 pub(crate) struct EarlyMessages {
@@ -61,19 +61,19 @@ pub(crate) struct EarlyMessages {
     /// The data of each, by number.
     data: &'static mut [EarlyData],
     /// An open-addressed table, with more places than endpoints.
-    lanes: &'static mut [LanePlace],
+    peer_states: &'static mut [PeerStatePlace],
     /// Short messages that each member may have on the way to each.
     credit: u16,
     /// Endpoints that have it.
     peers: usize,
     /// Credit is owed to somebody.
-    owing: bool,
+    credit_due: bool,
     /// A clear was forgotten: what waits for one asks.
     forgot: bool,
 }
 
 /// Credit for a short message to a member.
-pub(super) struct Credit<'a>(&'a mut Lane);
+pub(super) struct Credit<'a>(&'a mut PeerState);
 
 impl Credit<'_> {
     /// The message went out.
@@ -91,15 +91,23 @@ pub(super) fn credit(places: usize, peers: usize) -> u16 {
 
 impl EarlyMessages {
     /// For a client that has `peers` endpoints.
-    pub(super) fn new(EarlyMemory { slots, data, lanes }: EarlyMemory, peers: usize) -> Self {
+    pub(super) fn new(EarlyMemory { slots, data, peer_states }: EarlyMemory, peers: usize) -> Self {
         let credit = credit(slots.len(), peers);
-        Self { messages: SlotTable::new(slots), data, lanes, credit, peers, owing: false, forgot: false }
+        Self {
+            messages: SlotTable::new(slots),
+            data,
+            peer_states,
+            credit,
+            peers,
+            credit_due: false,
+            forgot: false,
+        }
     }
 
     pub(super) fn into_memory(self) -> EarlyMemory {
-        let Self { messages, data, lanes, .. } = self;
-        lanes.fill(None);
-        EarlyMemory { slots: messages.into_slots(), data, lanes }
+        let Self { messages, data, peer_states, .. } = self;
+        peer_states.fill(None);
+        EarlyMemory { slots: messages.into_slots(), data, peer_states }
     }
 
     /// Whether nothing is kept.
@@ -138,77 +146,77 @@ impl EarlyMessages {
 
     /// What is known of `peer`, of whom something is known from now on.
     #[inline]
-    fn lane(&mut self, peer: Endpoint) -> Option<&mut Lane> {
+    fn state_of(&mut self, peer: Endpoint) -> Option<&mut PeerState> {
         let number = self.number(peer)?;
         self.numbered(number)
     }
 
     #[inline]
-    fn numbered(&mut self, LaneNumber(at): LaneNumber) -> Option<&mut Lane> {
-        self.lanes.get_mut(at as usize)?.as_mut()
+    fn numbered(&mut self, PeerNumber(at): PeerNumber) -> Option<&mut PeerState> {
+        self.peer_states.get_mut(at as usize)?.as_mut()
     }
 
     /// Where that lies; `None` if nobody has credit.
     #[inline]
-    pub(super) fn number(&mut self, peer: Endpoint) -> Option<LaneNumber> {
-        let mask = self.lanes.len().checked_sub(1)?;
+    pub(super) fn number(&mut self, peer: Endpoint) -> Option<PeerNumber> {
+        let mask = self.peer_states.len().checked_sub(1)?;
         // Those of a task lie side by side.
         let key = (peer.task().wrapping_mul(0x9e37_79b9) >> 7).wrapping_add(peer.context().0.into());
         let home = key as usize & mask;
-        let known = self.lanes[home].is_some_and(|lane| lane.peer == peer);
+        let known = self.peer_states[home].is_some_and(|state| state.peer == peer);
         let at = if known { home } else { self.find_lane(peer, home)? };
-        Some(LaneNumber(at as u32))
+        Some(PeerNumber(at as u32))
     }
 
     /// The place of a peer, which has one from now on, from this one on.
     #[inline(never)]
     fn find_lane(&mut self, peer: Endpoint, home: usize) -> Option<usize> {
-        let at = (0..self.lanes.len())
-            .map(|step| (home + step) & (self.lanes.len() - 1))
-            .find(|&at| self.lanes[at].is_none_or(|lane| lane.peer == peer))?;
-        self.lanes[at].get_or_insert(Lane { peer, used: 0, owed: 0, asked: false });
+        let at = (0..self.peer_states.len())
+            .map(|step| (home + step) & (self.peer_states.len() - 1))
+            .find(|&at| self.peer_states[at].is_none_or(|state| state.peer == peer))?;
+        self.peer_states[at].get_or_insert(PeerState { peer, used: 0, owed: 0, asked: false });
         Some(at)
     }
 
     /// Credit for a short message to a member, if there is any. It is used when the message has gone.
     #[inline]
-    pub(super) fn credit(&mut self, lane: LaneNumber) -> Option<Credit<'_>> {
+    pub(super) fn credit(&mut self, number: PeerNumber) -> Option<Credit<'_>> {
         let credit = self.credit;
-        self.numbered(lane).filter(|lane| lane.used < credit).map(Credit)
+        self.numbered(number).filter(|state| state.used < credit).map(Credit)
     }
 
     /// `peer` has taken so many.
     pub(super) fn regain(&mut self, peer: Endpoint, taken: u32) {
-        if let Some(lane) = self.lane(peer) {
-            lane.used = lane.used.saturating_sub(u16::try_from(taken).unwrap_or(u16::MAX));
+        if let Some(state) = self.state_of(peer) {
+            state.used = state.used.saturating_sub(u16::try_from(taken).unwrap_or(u16::MAX));
         }
     }
 
     /// A short message of `peer`, a member of a geometry, was taken or dropped.
     pub(super) fn took(&mut self, peer: Endpoint) {
         let credit = self.credit;
-        let Some(lane) = self.lane(peer) else { return };
-        lane.owed = lane.owed.saturating_add(1);
-        self.owing |= lane.owed >= (credit / 2).max(1);
+        let Some(state) = self.state_of(peer) else { return };
+        state.owed = state.owed.saturating_add(1);
+        self.credit_due |= state.owed >= (credit / 2).max(1);
     }
 
     /// Whether anybody is to hear of credit now.
     #[inline]
-    pub(super) fn owes(&self) -> bool {
-        self.owing
+    pub(super) fn owes_credit(&self) -> bool {
+        self.credit_due
     }
 
     /// Has those hear of credit that is worth it: `tell` says whether it did. Returns how many heard.
     pub(super) fn give_back(&mut self, mut tell: impl FnMut(Endpoint, u16) -> bool) -> usize {
         let worth = (self.credit / 2).max(1);
         let mut told = 0;
-        self.owing = false;
-        for lane in self.lanes.iter_mut().flatten().filter(|lane| lane.owed >= worth) {
-            if tell(lane.peer, lane.owed) {
-                lane.owed = 0;
+        self.credit_due = false;
+        for state in self.peer_states.iter_mut().flatten().filter(|state| state.owed >= worth) {
+            if tell(state.peer, state.owed) {
+                state.owed = 0;
                 told += 1;
             } else {
-                self.owing = true;
+                self.credit_due = true;
             }
         }
         told
@@ -216,15 +224,15 @@ impl EarlyMessages {
 
     /// `peer` asked for a clear whose receive is not there. Receives of messages from there clear them from now on.
     pub(super) fn note_asked(&mut self, peer: Endpoint) {
-        if let Some(lane) = self.lane(peer) {
-            lane.asked = true;
+        if let Some(state) = self.state_of(peer) {
+            state.asked = true;
         }
     }
 
     /// Whether a receive of a short message from a member has to clear it.
     #[inline]
-    pub(super) fn must_clear(&mut self, lane: Option<LaneNumber>) -> bool {
-        self.is_strict() || lane.and_then(|lane| self.numbered(lane)).is_some_and(|lane| lane.asked)
+    pub(super) fn must_clear(&mut self, number: Option<PeerNumber>) -> bool {
+        self.is_strict() || number.and_then(|number| self.numbered(number)).is_some_and(|state| state.asked)
     }
 
     /// Takes the message for a receive out, with its data, or for a send: the clear.
@@ -330,7 +338,7 @@ mod tests {
     fn messages() -> EarlyMessages {
         let slots = Box::leak(Box::new([const { EarlySlot::new() }; 16]));
         let data = Box::leak(Box::new([const { EarlyData::new() }; 16]));
-        EarlyMessages::new(EarlyMemory { slots, data, lanes: Box::leak(Box::new([None; 4])) }, 2)
+        EarlyMessages::new(EarlyMemory { slots, data, peer_states: Box::leak(Box::new([None; 4])) }, 2)
     }
 
     fn keep(early: &mut EarlyMessages, word: Word, tag: u32) -> bool {
@@ -346,7 +354,7 @@ mod tests {
         let mut early = messages();
         assert!(
             !early.is_strict()
-                && EarlyMessages::new(EarlyMemory { slots: &mut [], data: &mut [], lanes: &mut [] }, 2)
+                && EarlyMessages::new(EarlyMemory { slots: &mut [], data: &mut [], peer_states: &mut [] }, 2)
                     .is_strict()
         );
         let [lane0, lane1] = [0, 1].map(|task| early.number(peer(task)).unwrap());
@@ -365,18 +373,18 @@ mod tests {
         let mut early = messages();
         early.took(peer(0));
         early.took(peer(1));
-        assert!(!early.owes());
+        assert!(!early.owes_credit());
         early.took(peer(1));
-        assert!(early.owes());
+        assert!(early.owes_credit());
         early.took(peer(0));
-        assert_eq!((early.give_back(|whom, _| whom == peer(0)), early.owes()), (1, true));
+        assert_eq!((early.give_back(|whom, _| whom == peer(0)), early.owes_credit()), (1, true));
         let mut told = std::vec::Vec::new();
         for count in [1, 0] {
             let heard = early.give_back(|whom, owed| {
                 told.push((whom, owed));
                 true
             });
-            assert_eq!((heard, early.owes()), (count, false));
+            assert_eq!((heard, early.owes_credit()), (count, false));
         }
         assert_eq!(told, [(peer(1), 2)]);
     }
@@ -418,11 +426,11 @@ mod tests {
                     early.forget(|key| key != KEY);
                     assert!(take(&mut early) && early.iter().count() == 0);
                 }
-                assert_eq!(early.owes(), word == Word::Short);
+                assert_eq!(early.owes_credit(), word == Word::Short);
             }
         }
         let mut early = messages();
         assert!(keep(&mut early, Word::Clear, 0) && early.take(KEY, from, false).is_none());
-        assert!(early.take(KEY, from, true).is_some() && !early.owes());
+        assert!(early.take(KEY, from, true).is_some() && !early.owes_credit());
     }
 }

@@ -4,9 +4,9 @@
 //! creates it; the creation is itself a collective, a barrier that also compares what the members think it is.
 
 use super::Engine;
-use super::geometry::Entry;
+use super::geometry::GeometryState;
 use super::request::{Collect, CollectError};
-use super::slot::Slot;
+use super::slot::CollectiveInFlight;
 use super::start::Start;
 use crate::affinity::{Affinities, Crossings, Domains, RADIX};
 use crate::collective::{Collective, Tuning};
@@ -137,7 +137,7 @@ impl<A> Engine<A> {
         };
         if let (Ok(members), Some(place)) = (members, self.geometries.first_mut()) {
             let domains = domains_of(&members, domains, self.affinities);
-            *place = Entry::new(WORLD, members, me, domains, self.placement);
+            *place = GeometryState::new(WORLD, members, me, domains, self.placement);
         }
     }
 
@@ -166,7 +166,7 @@ impl<A> Engine<A> {
         let free = |&index: &usize| self.geometries[index].is_none();
         let index = (1..self.geometries.len()).find(free).ok_or(full)?;
         let domains = domains_of(&members, domains, self.affinities);
-        let entry = Entry::new(id, members, me, domains, self.placement);
+        let entry = GeometryState::new(id, members, me, domains, self.placement);
         let mut entry = entry.ok_or(GeometryError::NotMember)?;
         if let Some(unmade) = &mut self.unmade {
             entry.doomed = unmade.take(id.0);
@@ -206,7 +206,7 @@ impl<A> Engine<A> {
         }
         let (index, entry) = self.entry(id).ok_or(GeometryError::Unknown(id))?;
         let leaving = entry.way.leave();
-        let busy = |slot: &Slot<A>| slot.geometry() == index;
+        let busy = |slot: &CollectiveInFlight<A>| slot.geometry() == index;
         if self.slots.values().any(busy) || self.queue.has(index) {
             return Err(GeometryError::Busy(id));
         }
@@ -247,7 +247,7 @@ impl<A> Engine<A> {
     }
 
     /// A geometry, with its place in the table.
-    pub(super) fn entry(&self, id: GeometryId) -> Option<(usize, &Entry)> {
+    pub(super) fn entry(&self, id: GeometryId) -> Option<(usize, &GeometryState)> {
         let mut entries = self.geometries.iter().enumerate();
         entries.find_map(|(index, entry)| Some((index, entry.as_ref().filter(|entry| entry.id == id)?)))
     }

@@ -17,7 +17,7 @@ use crate::geometry::{GeometryId, Members};
 use core::cell::Cell;
 
 /// A geometry as one context has it.
-pub(crate) struct Entry {
+pub(crate) struct GeometryState {
     pub(super) id: GeometryId,
     pub(super) members: Members<'static>,
     /// This endpoint's.
@@ -39,7 +39,7 @@ pub(crate) struct Entry {
     pub(super) contacts: Contacts,
 }
 
-impl Entry {
+impl GeometryState {
     pub(super) fn new(
         id: GeometryId,
         members: Members<'static>,

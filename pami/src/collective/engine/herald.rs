@@ -6,7 +6,7 @@
 //! memory for that: the collective's slot. Whoever reports later hears that it was told. So it takes a report and an answer of
 //! each member, and one announcement to each.
 //!
-//! Nothing depends on the herald: a member that hears nothing for [`PATIENCE_NS`](super::PATIENCE_NS) tells all itself. So
+//! Nothing depends on the herald: a member that hears nothing for [`PROBE_NS`](super::PROBE_NS) tells all itself. So
 //! does one that did not name the same members in a geometry's creation: the herald's list is not its.
 
 use super::wire::{CALLED, Key, Label, Stop, Wire, Word};

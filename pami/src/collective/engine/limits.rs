@@ -7,7 +7,7 @@ use crate::affinity::Domains;
 /// How many collectives of one geometry a member runs at once, and how many it may be ahead of another by.
 pub const WINDOW: u32 = 8;
 /// A collective that has not moved for so long asks those that are to clear its data what they mean.
-pub const PATIENCE_NS: u64 = 500_000_000;
+pub const PROBE_NS: u64 = 500_000_000;
 /// Most endpoints of a root that share work.
 pub const SERVERS: u32 = 8;
 /// Bytes that are reduced at a time, on the stack; an element is at most as long.
@@ -56,7 +56,7 @@ impl Limits {
     }
 
     /// Places for what is known of other endpoints: none if there are so many of them that nobody has credit.
-    pub(crate) fn lanes(&self, endpoints: usize) -> usize {
+    pub(crate) fn peer_states(&self, endpoints: usize) -> usize {
         let none = self.in_flight == 0 || credit(self.early, endpoints) == 0;
         if none { 0 } else { (2 * endpoints).next_power_of_two() }
     }

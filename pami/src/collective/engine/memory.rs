@@ -3,20 +3,20 @@
 use super::Destroyed;
 use super::bulk::{BulkMemory, LentPlace, PullPlace};
 use super::doomed::Unmade;
-use super::early::{EarlyData, EarlyMemory, EarlySlot, LanePlace};
-use super::geometry::Entry;
+use super::early::{EarlyData, EarlyMemory, EarlySlot, PeerStatePlace};
+use super::geometry::GeometryState;
 use super::herald::Herald;
 use super::limits::Limits;
 use super::queue::QueueSlot;
-use super::slot::Slot;
+use super::slot::CollectiveInFlight;
 use rings::shared::Shared;
 use rings::slot_table;
 
 /// The memory of one context's engine.
 pub struct EngineMemory<A: 'static> {
-    pub(super) slots: &'static mut [slot_table::Slot<Slot<A>>],
+    pub(super) slots: &'static mut [slot_table::Slot<CollectiveInFlight<A>>],
     pub(super) queue: &'static mut [QueueSlot<A>],
-    pub(super) geometries: &'static mut [Option<Entry>],
+    pub(super) geometries: &'static mut [Option<GeometryState>],
     pub(super) always: usize,
     pub(super) early: EarlyMemory,
     pub(super) bulk: BulkMemory,
@@ -28,10 +28,10 @@ pub struct EngineMemory<A: 'static> {
 
 impl<A> EngineMemory<A> {
     pub(crate) fn new(
-        slots: &'static mut [slot_table::Slot<Slot<A>>],
+        slots: &'static mut [slot_table::Slot<CollectiveInFlight<A>>],
         queue: &'static mut [QueueSlot<A>],
         // And how many of them are always there.
-        (geometries, always): (&'static mut [Option<Entry>], usize),
+        (geometries, always): (&'static mut [Option<GeometryState>], usize),
         early: EarlyMemory,
         bulk: BulkMemory,
         (unmade, destroyed, herald): (&'static mut [Unmade], &'static mut [Destroyed], &'static mut [Herald]),
@@ -43,11 +43,11 @@ impl<A> EngineMemory<A> {
 
     /// Bytes that a context takes for it, of a client with so many endpoints.
     pub(crate) fn bytes(limits: &Limits, endpoints: usize) -> usize {
-        limits.slots() * size_of::<slot_table::Slot<Slot<A>>>()
+        limits.slots() * size_of::<slot_table::Slot<CollectiveInFlight<A>>>()
             + limits.queued * size_of::<QueueSlot<A>>()
-            + limits.geometries * size_of::<Option<Entry>>()
+            + limits.geometries * size_of::<Option<GeometryState>>()
             + limits.early * (size_of::<EarlySlot>() + size_of::<EarlyData>())
-            + limits.lanes(endpoints) * size_of::<LanePlace>()
+            + limits.peer_states(endpoints) * size_of::<PeerStatePlace>()
             + limits.lent() * size_of::<LentPlace>()
             + limits.pulls() * size_of::<PullPlace>()
             + limits.heralds() * (size_of::<Unmade>() + size_of::<Destroyed>() + size_of::<Herald>())

@@ -18,8 +18,8 @@
 //! | abort | the collective ends badly | ends it as well |
 //! | report | a member sees that it ends badly | tells all members, or has the origin do that |
 //! | tell | a report is of what is not in flight here | tells all members |
-//! | request | there is no credit for a short message; longer data was not cleared for [`PATIENCE_NS`]; not all endpoints are instructed | compares what is meant, and clears it if the receive is there; keeps it if it announces a collective |
-//! | credit | short messages were taken | may send more unasked |
+//! | request | there is no credit for a short message; longer data was not cleared for [`PROBE_NS`]; not all endpoints are instructed | compares what is meant, and clears it if the receive is there; keeps it if it announces a collective |
+//! | credit | short messages were taken | may send more eagerly |
 //!
 //! So a short message takes one packet and half a round trip, and a collective's first ones leave in its call, if it has its turn
 //! then. Of long data the target speaks first, since it knows as
@@ -36,7 +36,7 @@
 //!
 //! # No circle of waits (SPEC R-1)
 //!
-//! What comes early never waits in front of the FIFO. A short message goes unasked only with *credit*: its target has a
+//! What comes early never waits in front of the FIFO. A short message goes eagerly only with *credit*: its target has a
 //! place for it whatever else comes (`early`). Without credit it goes as longer data does, when its receive has cleared
 //! it, and its origin keeps it where it is. A clear that finds no place is forgotten; a message that waits for one then
 //! asks. A request is repeated by its origin. So a collective waits for nothing but the begin of the same collective at
@@ -57,7 +57,7 @@
 //!
 //! | layer | files | what |
 //! |---|---|---|
-//! | pass | `advance`, `arrive`, `queue`, `geometries`, `announce` | what a context asks of its engine |
+//! | sweep | `advance`, `arrive`, `queue`, `geometries`, `announce` | what a context asks of its engine |
 //! | start | `start`, `again` | what begins, and what begins once more |
 //! | routes | `network` | class routes of geometries |
 //! | table | `slots`, `memory` | those in flight; what an engine is made of |
@@ -110,7 +110,7 @@ pub(crate) use doomed::Unmade;
 pub(crate) use early::{EarlyData, EarlyMemory};
 pub use geometries::{Geometry, GeometryError, NewGeometry};
 pub(crate) use herald::Herald;
-pub use limits::{Limits, PATIENCE_NS, SERVERS, WINDOW};
+pub use limits::{Limits, PROBE_NS, SERVERS, WINDOW};
 pub use memory::EngineMemory;
 pub use request::{Collect, CollectError};
 
@@ -121,13 +121,13 @@ use crate::endpoint::Endpoint;
 use crate::geometry::Population;
 use bulk::Bulk;
 use early::EarlyMessages;
-use geometry::Entry;
+use geometry::GeometryState;
 use heapless::{HistoryBuf, Vec};
 use queue::Queue;
 use rings::list::List;
 use rings::shared::Shared;
 use route::Leaving;
-use slot::Slot;
+use slot::CollectiveInFlight;
 use slots::Slots;
 
 /// Geometries that were destroyed of which late messages are known as such.
@@ -143,7 +143,7 @@ pub(crate) struct Engine<A: 'static> {
     in_flight: List,
     /// Those that found no room. If there are any, some are in flight.
     queue: Queue<A>,
-    geometries: &'static mut [Option<Entry>],
+    geometries: &'static mut [Option<GeometryState>],
     /// See [`Limits::always`].
     always: usize,
     early: EarlyMessages,
@@ -267,13 +267,13 @@ impl<A> Engine<A> {
             && !self.queue.must_retry()
             && !self.answers
             && self.leaving.is_empty()
-            && self.slots.values().all(Slot::is_stalled)
+            && self.slots.values().all(CollectiveInFlight::is_stalled)
     }
 
     /// Whether an advance has nothing to do for collectives.
     #[inline]
     pub(crate) fn rests(&self) -> bool {
-        self.is_idle() && !self.calls && !self.early.owes() && !self.answers
+        self.is_idle() && !self.calls && !self.early.owes_credit() && !self.answers
     }
 
     /// Calls `note` with each endpoint that a collective waits for.
@@ -285,6 +285,6 @@ impl<A> Engine<A> {
 
     /// When a sleeper has to look again.
     pub(crate) fn look_ns(&self) -> Option<u64> {
-        (!self.slots.is_empty()).then(|| self.looked_ns.saturating_add(PATIENCE_NS))
+        (!self.slots.is_empty()).then(|| self.looked_ns.saturating_add(PROBE_NS))
     }
 }

@@ -17,7 +17,7 @@ pub(super) enum Peers {
     /// A group of tasks, each by its lowest endpoint, but the server.
     Tasks { group: Group, server: u32 },
     /// All tasks, each by the endpoint whose turn this is.
-    Lane(u32),
+    Spread(u32),
 }
 
 impl Peers {
@@ -32,9 +32,9 @@ impl Peers {
             Self::All => Some(rank),
             Self::Tasks { group, server } if rank == group.root() => Some(*server),
             Self::Tasks { group, .. } => Some(members.ranks(group.task(rank)?)?.start),
-            Self::Lane(lane) => {
+            Self::Spread(turn) => {
                 let ranks = members.ranks(rank)?;
-                Some(ranks.start + lane % (ranks.end - ranks.start))
+                Some(ranks.start + turn % (ranks.end - ranks.start))
             }
             Self::Endpoints { first, count, shift } => Some(first + (rank + count - shift) % count),
         }

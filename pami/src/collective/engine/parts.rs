@@ -14,7 +14,7 @@
 //! If an endpoint of the root is another task's, as on a neighbouring node, the root's data is no memory of its own: the
 //! first one's hands it its segment first, into scratch memory, or takes it at the end.
 
-use super::geometry::Entry;
+use super::geometry::GeometryState;
 use super::limits::SERVERS;
 use super::part::{OWN, Peers, SchedulePart};
 use super::request::{Collect, CollectError};
@@ -35,7 +35,7 @@ const PARTS: usize = SERVERS as usize + 2;
 pub(super) type Parts = Vec<SchedulePart, PARTS>;
 
 /// Most parts of any endpoint, the barrier in front not among them: the same at all of them.
-pub(super) fn most<A>(entry: &Entry, collect: &Collect<A>, call: &Call<'static>) -> usize {
+pub(super) fn most<A>(entry: &GeometryState, collect: &Collect<A>, call: &Call<'static>) -> usize {
     use Collective as C;
     let servers = entry.members.ranks(call.root).map_or(1, |root| root.len());
     match call.collective {
@@ -51,7 +51,7 @@ pub(super) fn most<A>(entry: &Entry, collect: &Collect<A>, call: &Call<'static>)
 }
 
 /// Bytes of scratch memory that every endpoint has for a part: it may have one for each endpoint of the root.
-pub(super) fn share<A>(entry: &Entry, collect: &Collect<A>, root: u32) -> usize {
+pub(super) fn share<A>(entry: &GeometryState, collect: &Collect<A>, root: u32) -> usize {
     let servers = entry.members.ranks(root).filter(|_| collect.divided).map_or(1, |root| root.len());
     // Each begins at a whole word.
     if servers > 1 { (collect.scratch_limit / servers) & !7 } else { collect.scratch_limit }
@@ -76,7 +76,7 @@ struct Divider<'a> {
 /// Adds what an endpoint has to do of a collective to `parts`, which is empty. `call` is the whole, of the geometry's
 /// ranks or of its tasks.
 pub(super) fn divide<A>(
-    entry: &Entry,
+    entry: &GeometryState,
     collect: &Collect<A>,
     call: &Call<'static>,
     element_len: usize,
@@ -115,7 +115,7 @@ impl Divider<'_> {
             Collective::Broadcast => self.broadcast(0, 1, staged, !self.call.in_place),
             Collective::Scatter => self.scatter(staged),
             Collective::Gather => self.gather(staged),
-            Collective::Reduce | Collective::Allreduce if !staged => self.lanes(),
+            Collective::Reduce | Collective::Allreduce if !staged => self.sliced(),
             Collective::Allgather if !staged => self.allgather(),
             _ => return Err(CollectError::NotDivisible(what)),
         }
@@ -323,20 +323,20 @@ impl Divider<'_> {
     }
 
     /// Each slice of the vector is combined by one endpoint of every task.
-    fn lanes(&mut self) {
+    fn sliced(&mut self) {
         let (count, turns) = (self.servers(), self.own.end - self.own.start);
         let turn = self.rank - self.own.start;
-        for lane in (turn..count).step_by(turns as usize) {
-            let slice = division::slice(self.call.len(), lane, count);
+        for number in (turn..count).step_by(turns as usize) {
+            let slice = division::slice(self.call.len(), number, count);
             let base = self.bytes(slice.start);
             let blocks = Blocks::equal(slice.len());
             let call = Call { blocks, sources: blocks, ..self.call };
             let areas = [(Area::Input, base), (Area::Output, base), OWN[2]];
             self.add(SchedulePart {
-                number: lane,
+                number,
                 turn: 1,
                 call,
-                peers: Peers::Lane(lane),
+                peers: Peers::Spread(number),
                 areas,
                 run: usize::MAX,
                 discards: false,

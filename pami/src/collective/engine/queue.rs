@@ -24,7 +24,7 @@ use super::Engine;
 use super::advance::EndedCollective;
 use super::again::Again;
 use super::request::{Collect, CollectError};
-use super::slot::Slot;
+use super::slot::CollectiveInFlight;
 use super::start::Start;
 use super::wire::Key;
 use crate::collective::{Algorithm, Collective, Form, Tuning};
@@ -171,7 +171,7 @@ impl<A> Engine<A> {
         };
         // What is told of one that failed goes before what is said of those behind it.
         if let Some(number) = started
-            && (self.slots.len() == 1 || !self.slots.values().any(Slot::tells))
+            && (self.slots.len() == 1 || !self.slots.values().any(CollectiveInFlight::tells))
         {
             self.run_slot(number, false, port, transport);
         }

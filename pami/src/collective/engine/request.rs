@@ -1,5 +1,6 @@
 //! What a caller asks for, and why it is refused.
 
+use super::areas::BufferFrom;
 use super::limits::{REDUCED_AT_ONCE, SERVERS};
 use crate::collective::need::ALIGNMENT;
 use crate::collective::{
@@ -8,10 +9,6 @@ use crate::collective::{
 use crate::dispatch::Done;
 use crate::geometry::GeometryId;
 use core::fmt;
-use rings::shared::Shared;
-
-/// Memory of a collective, from a byte on.
-type Place = (Shared, usize);
 
 /// A collective to be started: what one member brings. What each area must hold is in the table at
 /// [`Call`](crate::collective::Call). The areas must not overlap.
@@ -23,11 +20,11 @@ pub struct Collect<A: 'static> {
     /// The root's rank, the same at all members; 0 where there is none.
     pub root: u32,
     /// What this member contributes; only read. Absent if it works in place, or contributes nothing.
-    pub input: Option<Place>,
+    pub input: Option<BufferFrom>,
     /// What it gets.
-    pub output: Option<Place>,
+    pub output: Option<BufferFrom>,
     /// Memory to work in; [`scratch_len`](crate::Active::scratch_len) says how much.
-    pub scratch: Option<Place>,
+    pub scratch: Option<BufferFrom>,
     /// Most bytes of scratch memory that every member has for it, the same at all: what needs more is not chosen, and reductions
     /// go in runs that need no more. `usize::MAX`, the default: as many as any algorithm asks for.
     pub scratch_limit: usize,

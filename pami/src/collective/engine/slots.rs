@@ -3,14 +3,14 @@
 
 use super::Engine;
 use super::limits::{PLACES, reserved};
-use super::slot::Slot;
+use super::slot::CollectiveInFlight;
 use rings::list::{Link, Links, List};
 use rings::slot_table::{self, SlotTable};
 
 /// The table. The slot of a collective that is over stays where it is until another one takes it, which writes what
 /// differs: most of a slot is room that is written before it is read.
 pub(super) struct Slots<A: 'static> {
-    table: SlotTable<Slot<A>>,
+    table: SlotTable<CollectiveInFlight<A>>,
     /// Those of collectives that are over, the last one first.
     resting: List,
     in_use: usize,
@@ -29,11 +29,11 @@ impl<A> Links for Slots<A> {
 }
 
 impl<A> Slots<A> {
-    pub(super) fn new(slots: &'static mut [slot_table::Slot<Slot<A>>]) -> Self {
+    pub(super) fn new(slots: &'static mut [slot_table::Slot<CollectiveInFlight<A>>]) -> Self {
         Self { table: SlotTable::new(slots), resting: List::EMPTY, in_use: 0 }
     }
 
-    pub(super) fn into_slots(self) -> &'static mut [slot_table::Slot<Slot<A>>] {
+    pub(super) fn into_slots(self) -> &'static mut [slot_table::Slot<CollectiveInFlight<A>>] {
         self.table.into_slots()
     }
 
@@ -56,35 +56,35 @@ impl<A> Slots<A> {
 
     /// The one in a slot.
     #[inline]
-    pub(super) fn get(&self, number: u32) -> Option<&Slot<A>> {
+    pub(super) fn get(&self, number: u32) -> Option<&CollectiveInFlight<A>> {
         self.table.get(number).filter(|slot| !slot.rests())
     }
 
     /// The same.
     #[inline]
-    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Slot<A>> {
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut CollectiveInFlight<A>> {
         self.table.get_mut(number).filter(|slot| !slot.rests())
     }
 
     /// All, by the numbers of their slots. What follows the last one is not looked at.
-    pub(super) fn values(&self) -> impl Iterator<Item = &Slot<A>> + Clone {
+    pub(super) fn values(&self) -> impl Iterator<Item = &CollectiveInFlight<A>> + Clone {
         self.table.values().filter(|slot| !slot.rests()).take(self.in_use)
     }
 
     /// The same, to be changed.
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Slot<A>> {
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut CollectiveInFlight<A>> {
         self.table.values_mut().filter(|slot| !slot.rests()).take(self.in_use)
     }
 
-    /// A slot for the call of this name, 0 if it has none, to [open](Slot::open), and its number; `resting` makes one where
+    /// A slot for the call of this name, 0 if it has none, to [open](CollectiveInFlight::open), and its number; `resting` makes one where
     /// none has been. That is the one that rested last, unless it has the steps of another call: those are kept as long
     /// as there is another slot, and the oldest ones go first. `None`: there is no room.
     #[inline(always)]
     pub(super) fn take(
         &mut self,
         name: u64,
-        resting: impl FnOnce() -> Slot<A>,
-    ) -> Option<(u32, &mut Slot<A>)> {
+        resting: impl FnOnce() -> CollectiveInFlight<A>,
+    ) -> Option<(u32, &mut CollectiveInFlight<A>)> {
         let first = self.resting.first().and_then(|number| self.table.get(number));
         if !first.is_some_and(|slot| slot.is_free_for(name)) {
             self.put_another_first(resting)?;
@@ -96,7 +96,7 @@ impl<A> Slots<A> {
     /// One where none has been is the first of those that rest, or else the one that has rested longest.
     #[cold]
     #[inline(never)]
-    fn put_another_first(&mut self, resting: impl FnOnce() -> Slot<A>) -> Option<()> {
+    fn put_another_first(&mut self, resting: impl FnOnce() -> CollectiveInFlight<A>) -> Option<()> {
         if let Some(fresh) = self.table.insert_with(resting) {
             self.resting.push_front(&mut self.table, fresh.index);
         } else {
@@ -105,10 +105,10 @@ impl<A> Slots<A> {
         Some(())
     }
 
-    /// The slot that rests and has all of the call with this name, for that to [open again](Slot::open_again), and its
+    /// The slot that rests and has all of the call with this name, for that to [open again](CollectiveInFlight::open_again), and its
     /// number: that one, if it is there.
     #[inline(always)]
-    pub(super) fn take_again(&mut self, number: u32, name: u64) -> Option<(u32, &mut Slot<A>)> {
+    pub(super) fn take_again(&mut self, number: u32, name: u64) -> Option<(u32, &mut CollectiveInFlight<A>)> {
         // The last one that rests is most often meant.
         if self.resting.first() != Some(number) {
             self.put_first_of(number, name);
@@ -189,7 +189,7 @@ mod tests {
     fn open(slots: &mut Slots<()>, name: u64) -> u32 {
         let call = Call::barrier(Algorithm::Dissemination, 2, 0);
         let part = SchedulePart::whole(0, 0, call);
-        let (number, slot) = slots.take(name, || Slot::resting(KEY, DONE, &part)).unwrap();
+        let (number, slot) = slots.take(name, || CollectiveInFlight::resting(KEY, DONE, &part)).unwrap();
         let new = NewSlot {
             geometry: 0,
             key: KEY,

@@ -2,14 +2,14 @@
 
 use super::Engine;
 use super::check;
-use super::geometry::Entry;
+use super::geometry::GeometryState;
 use super::known::Gist;
 use super::limits::WINDOW;
 use super::part::SchedulePart;
 use super::parts::Parts;
 use super::request::{Collect, CollectError};
 use super::route::Channel;
-use super::slot::{NewSlot, Slot};
+use super::slot::{CollectiveInFlight, NewSlot};
 use super::wire::{CALLED, GATE, Key, Notice};
 use crate::collective::need::ALIGNMENT;
 use crate::collective::{Algorithm, Area, Call, Form, Query, network};
@@ -67,7 +67,7 @@ fn see_alignment(areas: [&Option<(Shared, usize)>; 3]) -> Result<(), CollectErro
 }
 
 /// A barrier of all ranks.
-fn barrier(entry: &Entry) -> Call<'static> {
+fn barrier(entry: &GeometryState) -> Call<'static> {
     let barrier = Call::barrier(entry.barrier(), entry.members.size(), entry.rank);
     Call { domains: entry.domains, ..barrier }
 }
@@ -76,7 +76,7 @@ fn barrier(entry: &Entry) -> Call<'static> {
 /// done when the barrier is, or at once.
 #[cold]
 #[inline(never)]
-fn put_in_front(parts: &mut Parts, gated: bool, entry: &Entry) {
+fn put_in_front(parts: &mut Parts, gated: bool, entry: &GeometryState) {
     let barrier = barrier(entry);
     let alone = Call { algorithm: Algorithm::Dissemination, size: 1, rank: 0, domains: None, ..barrier };
     // There is a place for it.
@@ -85,7 +85,7 @@ fn put_in_front(parts: &mut Parts, gated: bool, entry: &Entry) {
 
 /// Whether the next collective of a geometry has a barrier in front, if the members count it.
 #[inline(always)]
-pub(super) fn is_gated(entry: &Entry, gist: &Gist) -> bool {
+pub(super) fn is_gated(entry: &GeometryState, gist: &Gist) -> bool {
     entry.next % WINDOW == WINDOW - 1 && !gist.synchronises
 }
 
@@ -103,7 +103,7 @@ pub(super) fn called_as<A>(collect: &Collect<A>, number: u32, called: bool) -> c
 
 impl<A> Engine<A> {
     /// The geometry of a collective, with its place in the table.
-    pub(super) fn named(&self, collect: &Collect<A>) -> Result<(usize, &Entry), CollectError> {
+    pub(super) fn named(&self, collect: &Collect<A>) -> Result<(usize, &GeometryState), CollectError> {
         self.entry(collect.geometry).ok_or(CollectError::UnknownGeometry(collect.geometry))
     }
 
@@ -201,7 +201,7 @@ impl<A> Engine<A> {
         let alone = count == 1 && !collect.divided;
         let (mut last, mut on_route) = (0, false);
         let Self { slots, geometries, in_flight, .. } = self;
-        let Some(Entry { way, known: calls, doomed, .. }) = &mut geometries[index] else {
+        let Some(GeometryState { way, known: calls, doomed, .. }) = &mut geometries[index] else {
             return Err(CollectError::UnknownGeometry(collect.geometry));
         };
         let doomed = !doomed.is_empty();
@@ -215,7 +215,9 @@ impl<A> Engine<A> {
             let number = if called { CALLED | part.number } else { part.number };
             let key = Key { geometry: collect.geometry.0, sequence, part: number };
             // There is room for all of them.
-            let Some((number, slot)) = slots.take(name, || Slot::resting(key, collect.done, part)) else {
+            let Some((number, slot)) =
+                slots.take(name, || CollectiveInFlight::resting(key, collect.done, part))
+            else {
                 break;
             };
             let new = NewSlot {
@@ -250,7 +252,7 @@ impl<A> Engine<A> {
         let Self { slots, geometries, .. } = self;
         let Some(entry) = &mut geometries[index] else { return };
         let Some((error, told)) = entry.doomed.take(sequence, called) else { return };
-        let of_it = |slot: &&mut Slot<A>| slot.is_numbered(index, sequence, called);
+        let of_it = |slot: &&mut CollectiveInFlight<A>| slot.is_numbered(index, sequence, called);
         // One of its parts tells for all.
         let mut told = told;
         for slot in slots.values_mut().filter(of_it) {

@@ -100,7 +100,7 @@ pub(super) fn before(a: u32, b: u32) -> bool {
 // Words, for processors that load them from multiples only.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
 #[repr(C, align(4))]
-struct Header {
+struct CallHeader {
     geometry: U32,
     sequence: U32,
     part: U32,
@@ -126,7 +126,7 @@ pub(super) struct Notice {
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
 struct WithNotice {
-    header: Header,
+    header: CallHeader,
     notice: Notice,
 }
 
@@ -146,9 +146,9 @@ pub(super) struct Label {
 impl Label {
     pub(super) fn parse(header: &[u8]) -> Option<Self> {
         // Where it lies, if it can be read there.
-        let (header, rest) = match Header::ref_from_prefix(header) {
+        let (header, rest) = match CallHeader::ref_from_prefix(header) {
             Ok((header, rest)) => (*header, rest),
-            Err(_) => Header::read_from_prefix(header).ok()?,
+            Err(_) => CallHeader::read_from_prefix(header).ok()?,
         };
         let notice = if rest.is_empty() { None } else { Some(Notice::read_from_bytes(rest).ok()?) };
         let key =
@@ -156,9 +156,9 @@ impl Label {
         Some(Self { key, tag: header.tag.get(), digest: header.digest.get(), notice })
     }
 
-    fn wire(&self) -> Header {
+    fn wire(&self) -> CallHeader {
         let Key { geometry, sequence, part } = self.key;
-        Header {
+        CallHeader {
             geometry: geometry.into(),
             sequence: sequence.into(),
             part: part.into(),
@@ -265,7 +265,7 @@ impl<'a, P: Port> Wire<'a, P> {
         self.port.mtu().saturating_sub(HEADER_BYTES)
     }
 
-    /// Most bytes of a message that goes unasked; the same at both ends.
+    /// Most bytes of a message that goes eagerly; the same at both ends.
     pub(super) fn short_limit(&self) -> usize {
         SHORT_LIMIT.min(self.room())
     }

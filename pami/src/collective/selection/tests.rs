@@ -212,7 +212,7 @@ fn g2_a_dearer_machine_costs_more() {
         |costs, _| costs.copy *= 2,
         |costs, _| costs.tree_stage *= 2,
         |costs, _| costs.tree_byte *= 2,
-        |costs, _| costs.unasked = 0,
+        |costs, _| costs.eager_limit = 0,
         |_, placement| placement.hops *= 2,
         |_, placement| placement.diameter *= 2,
     ];
@@ -292,7 +292,7 @@ prop_compose! {
     fn queries()(
         collective in 0..Collective::ALL.len(), size in 1u32..100_000, bytes in 0usize..1 << 26,
         holds in any::<[bool; 9]>(), per_node in 1u32..64, diameter in 1u32..64,
-        costs in any::<[u16; 10]>(), unasked in 0usize..1 << 20, radix in 0u32..20, chunk in 0usize..100_000
+        costs in any::<[u16; 10]>(), eager_limit in 0usize..1 << 20, radix in 0u32..20, chunk in 0usize..100_000
     ) -> (Query<'static>, Costs) {
         let [commutative, equal_blocks, known_blocks, rectangle, domains, ordered, route, on_tree, aligned] = holds;
         let metadata = Metadata {
@@ -315,7 +315,7 @@ prop_compose! {
             costs.map(u64::from);
         let costs = Costs {
             overhead, latency, hop, byte, local_latency, local_byte, copy, reduce, tree_stage, tree_byte,
-            unasked,
+            eager_limit,
         };
         (query, costs)
     }

@@ -1,7 +1,7 @@
 //! The origin's decision who does what (SPEC L-2, L-4).
 
 use crate::balance::Split;
-use crate::balance::advice::{Advice, PATIENCE_NS, Rule, Wanted};
+use crate::balance::advice::{ADVICE_TIMEOUT_NS, Advice, Rule, Wanted};
 use crate::balance::chunk::{CHUNK_BYTES, ChunkHeader};
 use crate::balance::limit;
 use crate::balance::limit::{Plan, Way, Workloads};
@@ -104,7 +104,7 @@ impl<P: Port> Active<P> {
             Wanted::None => Some(None),
             // Its answer was forgotten for others', or there was no room to ask all the time.
             Wanted::Ask if state.has_asked() => Some(None),
-            _ if now.saturating_sub(since) > PATIENCE_NS => Some(None),
+            _ if now.saturating_sub(since) > ADVICE_TIMEOUT_NS => Some(None),
             Wanted::Wait => None,
             Wanted::Ask => {
                 state.note_asked(self.ask_advice(path, target));

@@ -237,7 +237,7 @@ impl Sending for TestPort {
 }
 
 impl RemoteMemory for TestPort {
-    type Window = (Endpoint, RegionHandle);
+    type WordAccess = (Endpoint, RegionHandle);
 
     fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegionLeft> {
         self.world.lock().unit_of(self.me).register(memory, rights, self.me)
@@ -257,7 +257,12 @@ impl RemoteMemory for TestPort {
         self.world.lock().unit_of(self.me).put(target, region, offset, data)
     }
 
-    fn window(&mut self, target: Endpoint, region: &RegionHandle, wanted: Rights) -> Option<Self::Window> {
+    fn reach_words(
+        &mut self,
+        target: Endpoint,
+        region: &RegionHandle,
+        wanted: Rights,
+    ) -> Option<Self::WordAccess> {
         let mut world = self.world.lock();
         world.windows += 1;
         let memory = world.unit_of(self.me).memory(target, region.id(), wanted).ok()?;
@@ -265,15 +270,20 @@ impl RemoteMemory for TestPort {
             .then_some((target, *region))
     }
 
-    fn put_word(&mut self, &(target, region): &Self::Window, offset: u32, word: u64) -> bool {
-        // Rights and owner were seen when the window was opened.
+    fn put_word(&mut self, &(target, region): &Self::WordAccess, offset: u32, word: u64) -> bool {
+        // Rights and owner were seen when the region was reached first.
         let memory = self.world.lock().unit_of(self.me).memory(target, region.id(), Rights::empty());
         let Ok(Memory::Shared(memory)) = memory else { return false };
         let inside = offset.is_multiple_of(8) && offset < region.len() / 8 * 8;
         inside && memory.write(offset as usize, &word.to_ne_bytes()).is_ok()
     }
 
-    fn add_to_word(&mut self, &(target, region): &Self::Window, offset: u32, operand: u64) -> Option<u64> {
+    fn add_to_word(
+        &mut self,
+        &(target, region): &Self::WordAccess,
+        offset: u32,
+        operand: u64,
+    ) -> Option<u64> {
         let memory = self.world.lock().unit_of(self.me).memory(target, region.id(), Rights::empty());
         let Ok(Memory::Shared(memory)) = memory else { return None };
         if !offset.is_multiple_of(8) || offset >= region.len() / 8 * 8 {

@@ -22,7 +22,7 @@ struct Packet {
 }
 
 #[derive(Default)]
-struct Lane {
+struct NodeQueues {
     sent: VecDeque<Packet>,
     arrived: VecDeque<Packet>,
 }
@@ -30,7 +30,7 @@ struct Lane {
 struct Route {
     name: ClassRoute,
     owner: u32,
-    lanes: BTreeMap<u32, Lane>,
+    queues: BTreeMap<u32, NodeQueues>,
 }
 
 /// The network.
@@ -68,8 +68,8 @@ impl Tree {
     }
 
     fn open(&mut self, name: ClassRoute, owner: u32, nodes: BTreeSet<u32>) {
-        let lanes = nodes.into_iter().map(|node| (node, Lane::default())).collect();
-        self.routes.push(Route { name, owner, lanes });
+        let queues = nodes.into_iter().map(|node| (node, NodeQueues::default())).collect();
+        self.routes.push(Route { name, owner, queues });
     }
 
     /// Class routes in use.
@@ -77,20 +77,20 @@ impl Tree {
         self.routes.len()
     }
 
-    fn lane(&mut self, node: u32, name: ClassRoute) -> Option<&mut Lane> {
-        self.routes.iter_mut().find(|route| route.name == name)?.lanes.get_mut(&node)
+    fn queues(&mut self, node: u32, name: ClassRoute) -> Option<&mut NodeQueues> {
+        self.routes.iter_mut().find(|route| route.name == name)?.queues.get_mut(&node)
     }
 
     pub fn role(&mut self, node: u32, name: ClassRoute) -> Option<Role> {
-        self.lane(node, name).map(|_| Role::BOTH)
+        self.queues(node, name).map(|_| Role::BOTH)
     }
 
     fn inject(&mut self, node: u32, name: ClassRoute, packet: Packet) -> Result<(), InjectError> {
-        let lane = self.lane(node, name).ok_or(InjectError::NoRoute)?;
-        if lane.sent.len() >= usize::from(WINDOW) {
+        let queues = self.queues(node, name).ok_or(InjectError::NoRoute)?;
+        if queues.sent.len() >= usize::from(WINDOW) {
             return Err(InjectError::Full);
         }
-        lane.sent.push_back(packet);
+        queues.sent.push_back(packet);
         while !self.stepped && self.step() {}
         Ok(())
     }
@@ -123,7 +123,7 @@ impl Tree {
     }
 
     pub fn receive(&mut self, node: u32, name: ClassRoute, take: impl FnOnce(&TreeArrival<'_>)) -> bool {
-        let Some(packet) = self.lane(node, name).and_then(|lane| lane.arrived.pop_front()) else {
+        let Some(packet) = self.queues(node, name).and_then(|queues| queues.arrived.pop_front()) else {
             return false;
         };
         let Packet { broadcast, operation, sequence, status, blame, .. } = packet;
@@ -140,24 +140,25 @@ impl Tree {
     fn step_route(&mut self, index: usize) -> bool {
         let route = &mut self.routes[index];
         // There is a place for every credit, so nobody holds up another route.
-        if route.lanes.values().any(|lane| lane.arrived.len() >= usize::from(WINDOW)) {
+        if route.queues.values().any(|queues| queues.arrived.len() >= usize::from(WINDOW)) {
             return false;
         }
-        let broadcaster = |lane: &Lane| lane.sent.front().is_some_and(|packet| packet.broadcast.is_some());
-        let result = if let Some(lane) = route.lanes.values_mut().find(|lane| broadcaster(lane)) {
-            lane.sent.pop_front().unwrap()
+        let broadcaster =
+            |queues: &NodeQueues| queues.sent.front().is_some_and(|packet| packet.broadcast.is_some());
+        let result = if let Some(queues) = route.queues.values_mut().find(|queues| broadcaster(queues)) {
+            queues.sent.pop_front().unwrap()
         } else {
             let dead =
-                route.lanes.iter().find(|(node, lane)| self.dead.contains(node) && lane.sent.is_empty());
+                route.queues.iter().find(|(node, queues)| self.dead.contains(node) && queues.sent.is_empty());
             let dead = dead.map(|(&node, _)| node);
-            let ready = |(node, lane): (&u32, &Lane)| !lane.sent.is_empty() || Some(*node) == dead;
-            if !route.lanes.iter().all(ready) || route.lanes.values().all(|lane| lane.sent.is_empty()) {
+            let ready = |(node, queues): (&u32, &NodeQueues)| !queues.sent.is_empty() || Some(*node) == dead;
+            if !route.queues.iter().all(ready) || route.queues.values().all(|queues| queues.sent.is_empty()) {
                 return false;
             }
             let mut parts: BTreeMap<u32, Packet> = route
-                .lanes
+                .queues
                 .iter_mut()
-                .filter_map(|(&node, lane)| Some((node, lane.sent.pop_front()?)))
+                .filter_map(|(&node, queues)| Some((node, queues.sent.pop_front()?)))
                 .collect();
             let mut result = fold(self.shape, 0, &mut parts).expect("a contribution");
             if let Some(dead) = dead {
@@ -167,8 +168,8 @@ impl Tree {
             result
         };
         self.operations += 1;
-        for lane in route.lanes.values_mut() {
-            lane.arrived.push_back(result.clone());
+        for queues in route.queues.values_mut() {
+            queues.arrived.push_back(result.clone());
         }
         true
     }

@@ -28,7 +28,7 @@ const JOB: &str = "peers";
 /// Of one run.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Runs of one peer with so many tasks that may fail before it is left out.
-const PATIENCE: u32 = 2;
+const MOST_FAILED: u32 = 2;
 /// Rows in the picture, as far as they are measured.
 const PICTURE: [&str; 6] = ["half-8", "half-64k", "rate-8", "barrier", "allreduce-8", "alltoall-8-16"];
 
@@ -125,7 +125,7 @@ impl Run<'_> {
         let name = self.ready.peer.name;
         let failed = report.runs.iter().filter(|run| run.peer == name && run.tasks == self.tasks).count();
         let failed = self.round - failed as u32;
-        if failed >= PATIENCE {
+        if failed >= MOST_FAILED {
             return Ok(());
         }
         ensure_wanted()?;

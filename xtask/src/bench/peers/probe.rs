@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 const STEPS: u64 = 4_000_000;
 /// Round trips of a cache line, and how long they may take in all.
 const TRIPS: u64 = 50_000;
-const PATIENCE: Duration = Duration::from_millis(30);
+const TRIPS_TIMEOUT: Duration = Duration::from_millis(30);
 /// A core is slowed if a step takes over so many times the best.
 const SLOWED: f64 = 1.10;
 /// A line's way is longer than it was if it takes over so many times the best.
@@ -67,14 +67,14 @@ pub fn bind(cores: &[usize]) -> Result<()> {
 /// A cache line, and the next one, which is fetched along with it.
 #[repr(align(128))]
 #[derive(Default)]
-struct Line(AtomicU64);
+struct PaddedWord(AtomicU64);
 
 /// Measures the cores.
 ///
 /// # Errors
 /// They cannot be had.
 pub fn probe(cores: [usize; 2]) -> Result<Probe> {
-    let (lines, over, together) = (<[Line; 2]>::default(), AtomicBool::new(false), Barrier::new(2));
+    let (lines, over, together) = (<[PaddedWord; 2]>::default(), AtomicBool::new(false), Barrier::new(2));
     let unbound = AtomicBool::new(false);
     let side = |side: usize| -> Result<(f64, f64)> {
         let bound = bind(&cores[side..=side]);
@@ -110,7 +110,7 @@ pub fn probe(cores: [usize; 2]) -> Result<Probe> {
 }
 
 /// Nanoseconds of a line's way, the mean of many; of use from side 0, which asks.
-fn bounce(side: usize, [there, back]: &[Line; 2], over: &AtomicBool) -> f64 {
+fn bounce(side: usize, [there, back]: &[PaddedWord; 2], over: &AtomicBool) -> f64 {
     if side == 1 {
         for trip in 1.. {
             while there.0.load(Relaxed) != trip {
@@ -123,7 +123,7 @@ fn bounce(side: usize, [there, back]: &[Line; 2], over: &AtomicBool) -> f64 {
         }
     }
     let (start, mut trips) = (Instant::now(), 0);
-    while trips < TRIPS && (trips % 64 > 0 || start.elapsed() < PATIENCE) {
+    while trips < TRIPS && (trips % 64 > 0 || start.elapsed() < TRIPS_TIMEOUT) {
         trips += 1;
         there.0.store(trips, Relaxed);
         while back.0.load(Relaxed) != trips {

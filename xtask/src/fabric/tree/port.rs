@@ -36,7 +36,7 @@ pub struct NodeLink<S> {
     /// Why it has left.
     pub left: Option<String>,
     /// The tree knows that it has left.
-    pub buried: bool,
+    pub death_told: bool,
     /// It said Hello.
     pub joined: bool,
     /// What it is to be told outside of all windows, in order.
@@ -65,7 +65,7 @@ impl<S: Read + Write> NodeLink<S> {
         Self {
             stream: None,
             left: None,
-            buried: false,
+            death_told: false,
             joined: false,
             notices: VecDeque::new(),
             ports,

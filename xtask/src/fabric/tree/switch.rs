@@ -88,7 +88,7 @@ impl<S: Read + Write> TreeSwitch<S> {
                 switch.inject(rank, now) | taken
             });
             moved |= self.tree.step() > 0;
-            self.awake.wake(self.tree.take_stirred());
+            self.awake.wake(self.tree.take_changed());
             moved |= self.look(|switch, rank| switch.give_out(rank, record));
             changed |= moved;
             if !moved {
@@ -284,7 +284,7 @@ impl<S: Read + Write> TreeSwitch<S> {
             left += port.pending.len();
         }
         self.awake.hold(rank, left > 0);
-        if left == 0 && station.left.is_some() && !std::mem::replace(&mut station.buried, true) {
+        if left == 0 && station.left.is_some() && !std::mem::replace(&mut station.death_told, true) {
             tree.node_died(rank);
             moved = true;
         }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 /// After so long a test has hung.
-const PATIENCE: Duration = Duration::from_secs(100);
+const HANG_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// What a thread does with its own group again and again.
 type Act = fn(&TestLibrary, &Group);
@@ -52,7 +52,7 @@ fn run(threads: u32, act: Act) {
         });
     }
     for _ in nodes {
-        ends.recv_timeout(PATIENCE).expect("tasks wait for each other for ever");
+        ends.recv_timeout(HANG_TIMEOUT).expect("tasks wait for each other for ever");
     }
 }
 

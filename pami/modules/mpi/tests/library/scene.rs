@@ -11,7 +11,7 @@ pub type Library = Mpi<TestNode>;
 pub type Comm = Communicator<TestNode>;
 
 /// After so long a test has hung.
-const PATIENCE: Duration = Duration::from_secs(100);
+const HANG_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// Runs `task` in so many tasks, so many of them on each node.
 pub fn run(tasks: u32, per_node: u32, task: impl Fn(Library) + Send + Sync + 'static) {
@@ -111,7 +111,7 @@ fn run_all(
         });
     }
     for _ in 0..tasks {
-        assert!(ends.recv_timeout(PATIENCE).expect("a task hangs"), "a task failed");
+        assert!(ends.recv_timeout(HANG_TIMEOUT).expect("a task hangs"), "a task failed");
     }
 }
 

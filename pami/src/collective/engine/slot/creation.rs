@@ -1,9 +1,9 @@
 //! The slot that creates a geometry: when the members have met they are told of the class route; see `network`.
 
-use super::super::geometry::Entry;
+use super::super::geometry::GeometryState;
 use super::super::limits::NOTE_BYTES;
 use super::super::route::{note, noted};
-use super::{Phase, Slot};
+use super::{CollectiveInFlight, Phase};
 use crate::collective::{Area, Blocks, Call, Collective, Tuning};
 use crate::combine::{Census, ClassRoute, InjectError};
 use crate::device::CollectiveNetwork;
@@ -18,10 +18,10 @@ pub(super) enum Creation {
     Learns,
 }
 
-impl<A> Slot<A> {
+impl<A> CollectiveInFlight<A> {
     /// It is over. If it was the meeting, it goes on with telling the members; returns whether it does. There is a note for
     /// every geometry.
-    pub(in super::super) fn goes_on(&mut self, entry: &mut Entry, notes: &Shared) -> bool {
+    pub(in super::super) fn goes_on(&mut self, entry: &mut GeometryState, notes: &Shared) -> bool {
         let Some(creation) = self.creation else { return false };
         let at = self.geometry() * NOTE_BYTES;
         if self.result.is_err() || !entry.way.is_pending() {

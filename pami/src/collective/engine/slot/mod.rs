@@ -45,7 +45,7 @@ enum Phase {
 }
 
 /// A collective in flight, or a part of one.
-pub(crate) struct Slot<A: 'static> {
+pub(crate) struct CollectiveInFlight<A: 'static> {
     /// Place of its geometry in the table.
     geometry: u16,
     key: Key,
@@ -120,7 +120,7 @@ pub(super) struct Ending<A: 'static> {
     pub(super) done: Done<A>,
 }
 
-impl<A> Slot<A> {
+impl<A> CollectiveInFlight<A> {
     /// Room for one, where none has been.
     pub(super) fn resting(key: Key, done: Done<A>, part: &SchedulePart) -> Self {
         Self {

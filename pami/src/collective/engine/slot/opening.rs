@@ -3,11 +3,11 @@
 
 use super::super::contacts::Contact;
 use super::super::early::EarlyMessages;
-use super::super::geometry::Entry;
+use super::super::geometry::GeometryState;
 use super::super::transfer::{Incoming, ReceiveStage};
 use super::super::wire::{Label, Wire};
 use super::run::contact;
-use super::{Phase, Slot};
+use super::{CollectiveInFlight, Phase};
 use crate::collective::{Span, Step};
 use crate::device::Port;
 
@@ -63,13 +63,13 @@ impl WordsRound {
     }
 }
 
-impl<A> Slot<A> {
+impl<A> CollectiveInFlight<A> {
     /// Sends the first round of the call that has just opened the slot again, if it is a word each way and nothing has it
     /// take another way. Returns whether it did; else nothing has happened that its steps would not do as well.
     #[inline(always)]
     pub(in super::super) fn send_first<P: Port>(
         &mut self,
-        entry: &mut Entry,
+        entry: &mut GeometryState,
         early: &mut EarlyMessages,
         wire: &mut Wire<'_, P>,
     ) -> bool {
@@ -86,7 +86,7 @@ impl<A> Slot<A> {
     #[inline(always)]
     fn send_words<P: Port>(
         &mut self,
-        entry: &Entry,
+        entry: &GeometryState,
         early: &mut EarlyMessages,
         wire: &mut Wire<'_, P>,
     ) -> bool {
@@ -96,10 +96,10 @@ impl<A> Slot<A> {
             return false;
         };
         // What came early is looked for, and what is asked for is cleared.
-        if !early.is_empty() || early.must_clear(round.from.lane()) {
+        if !early.is_empty() || early.must_clear(round.from.number()) {
             return false;
         }
-        let Some(credit) = round.to.lane().and_then(|lane| early.credit(lane)) else { return false };
+        let Some(credit) = round.to.number().and_then(|number| early.credit(number)) else { return false };
         let Some(word) = self.areas.word(self.areas.piece(round.word)) else { return false };
         if let Some(copy) = &round.copy
             && !self.areas.write_word(self.areas.piece(*copy), word)
@@ -127,7 +127,12 @@ impl<A> Slot<A> {
     /// Looks how the call begins, if all its steps are there or cannot be.
     #[cold]
     #[inline(never)]
-    fn learn_opening<P: Port>(&mut self, entry: &mut Entry, early: &mut EarlyMessages, wire: &Wire<'_, P>) {
+    fn learn_opening<P: Port>(
+        &mut self,
+        entry: &mut GeometryState,
+        early: &mut EarlyMessages,
+        wire: &Wire<'_, P>,
+    ) {
         let Some(steps) = self.schedule.all() else {
             // Else not all were written yet.
             if self.schedule.drops() {

@@ -4,14 +4,14 @@ use super::super::areas::Piece;
 use super::super::bulk::Bulk;
 use super::super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::super::wire::{Pulling, Stop, Wire, Word};
-use super::Slot;
+use super::CollectiveInFlight;
 use crate::device::Port;
 use crate::region::{RegionFault, RemoteData};
 
 /// Packets of one message that an advance sends.
 const PACKETS_PER_ADVANCE: usize = 64;
 
-impl<A> Slot<A> {
+impl<A> CollectiveInFlight<A> {
     /// Goes on with the messages under way. Returns whether any moved.
     #[inline]
     pub(super) fn pump<P: Port>(&mut self, bulk: &mut Bulk, number: u32, wire: &mut Wire<'_, P>) -> bool {

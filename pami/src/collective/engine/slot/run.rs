@@ -4,12 +4,12 @@ use super::super::areas::Piece;
 use super::super::bulk::Bulk;
 use super::super::contacts::Contact;
 use super::super::early::{Early, EarlyMessages};
-use super::super::geometry::Entry;
+use super::super::geometry::GeometryState;
 use super::super::passage::{LeaderDuty, Passage, Turn};
 use super::super::route::Way;
 use super::super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::super::wire::{Stop, Wire, Word};
-use super::{Phase, Slot};
+use super::{CollectiveInFlight, Phase};
 use crate::collective::{Area, Order, Span, Step};
 use crate::combine::AluOperation;
 use crate::device::{CollectiveNetwork, Path, Port};
@@ -45,23 +45,23 @@ enum Carried {
 /// A member of a geometry, by rank.
 #[inline(always)]
 pub(super) fn contact<'a>(
-    entry: &'a mut Entry,
+    entry: &'a mut GeometryState,
     rank: u32,
     early: &mut EarlyMessages,
 ) -> Option<&'a mut Contact> {
-    let Entry { members, contacts, .. } = entry;
+    let GeometryState { members, contacts, .. } = entry;
     contacts.of(rank, || {
         let endpoint = members.endpoint(rank)?;
         Some(Contact::new(rank, endpoint, early.number(endpoint)))
     })
 }
 
-impl<A> Slot<A> {
+impl<A> CollectiveInFlight<A> {
     /// Goes on as far as it can and `may`. Returns whether anything moved.
     #[inline]
     pub(in super::super) fn advance<P: Port>(
         &mut self,
-        entry: &mut Entry,
+        entry: &mut GeometryState,
         (early, bulk, number): Room<'_>,
         mut wire: Wire<'_, P>,
         network: Option<impl CollectiveNetwork>,
@@ -70,13 +70,13 @@ impl<A> Slot<A> {
         if may.begin {
             self.begin(entry, early);
         }
-        let (mut moved, mut passed) = (false, false);
+        let (mut moved, mut again) = (false, false);
         loop {
             moved |= self.run(entry, early, (bulk, number), &mut wire, may.call_users);
-            if passed || !self.pass(&mut entry.way, network) {
+            if again || !self.advance_passage(&mut entry.way, network) {
                 break;
             }
-            (moved, passed) = (true, true);
+            (moved, again) = (true, true);
         }
         if may.tell {
             moved |= self.tell(entry, &mut wire);
@@ -100,7 +100,7 @@ impl<A> Slot<A> {
     }
 
     /// Its turn has come.
-    fn begin(&mut self, entry: &Entry, early: &mut EarlyMessages) {
+    fn begin(&mut self, entry: &GeometryState, early: &mut EarlyMessages) {
         match early.take_objection(self.key, self.digest) {
             Some(Early { origin, label, .. }) => _ = self.differs(entry, origin, &label),
             None => self.begin_run(),
@@ -135,7 +135,7 @@ impl<A> Slot<A> {
     }
 
     /// Goes on with a vector that is on its way through the tree network. Returns whether anything moved.
-    fn pass(&mut self, way: &mut Way, network: Option<impl CollectiveNetwork>) -> bool {
+    fn advance_passage(&mut self, way: &mut Way, network: Option<impl CollectiveNetwork>) -> bool {
         let (Some(passage), Some(ticket), Some(network)) = (&mut self.passage, self.ticket, network) else {
             return false;
         };
@@ -193,7 +193,7 @@ impl<A> Slot<A> {
     /// Goes on as far as it can. Returns whether anything moved.
     fn run<P: Port>(
         &mut self,
-        entry: &mut Entry,
+        entry: &mut GeometryState,
         early: &mut EarlyMessages,
         (bulk, number): (&mut Bulk, u32),
         wire: &mut Wire<'_, P>,
@@ -212,7 +212,7 @@ impl<A> Slot<A> {
             }
             match self.carry_out(entry, early, wire, call_users) {
                 Carried::Done => {
-                    self.schedule.pass();
+                    self.schedule.finish_step();
                     moved = true;
                 }
                 Carried::Part => {
@@ -231,7 +231,7 @@ impl<A> Slot<A> {
     /// Carries out the next step.
     fn carry_out<P: Port>(
         &mut self,
-        entry: &mut Entry,
+        entry: &mut GeometryState,
         early: &mut EarlyMessages,
         wire: &mut Wire<'_, P>,
         call_users: bool,
@@ -280,16 +280,16 @@ impl<A> Slot<A> {
     fn send<P: Port>(
         &mut self,
         (rank, tag, span): (u32, u32, Span),
-        entry: &mut Entry,
+        entry: &mut GeometryState,
         early: &mut EarlyMessages,
         wire: &mut Wire<'_, P>,
     ) -> Carried {
         let Some(rank) = self.peers.member(&entry.members, rank) else { return Carried::Done };
         let Some(contact) = contact(entry, rank, early) else { return Carried::Done };
-        let (to, lane) = (contact.endpoint(), contact.lane());
+        let (to, number) = (contact.endpoint(), contact.number());
         let piece = self.areas.piece(span);
         let short = piece.len <= self.short_limit(wire);
-        let credit = if short { lane.and_then(|lane| early.credit(lane)) } else { None };
+        let credit = if short { number.and_then(|number| early.credit(number)) } else { None };
         let Some(credit) = credit else {
             // A short one is not expected to ask, unless nobody has credit.
             let asks = self.notice.is_some() || early.has_forgotten() || short && !early.is_strict();
@@ -344,7 +344,7 @@ impl<A> Slot<A> {
         }
     }
 
-    /// Most bytes of a message that goes unasked. In runs nothing does: who has nothing to wait for would else send those of
+    /// Most bytes of a message that goes eagerly. In runs nothing does: who has nothing to wait for would else send those of
     /// many runs to one that is behind.
     fn short_limit<P: Port>(&self, wire: &Wire<'_, P>) -> usize {
         if self.run == usize::MAX { wire.short_limit() } else { 0 }
@@ -353,15 +353,15 @@ impl<A> Slot<A> {
     fn receive(
         &mut self,
         (rank, tag, span): (u32, u32, Span),
-        entry: &mut Entry,
+        entry: &mut GeometryState,
         early: &mut EarlyMessages,
         short_limit: usize,
     ) -> Carried {
         let Some(rank) = self.peers.member(&entry.members, rank) else { return Carried::Done };
         let Some(contact) = contact(entry, rank, early) else { return Carried::Done };
-        let (from, lane) = (contact.endpoint(), contact.lane());
+        let (from, number) = (contact.endpoint(), contact.number());
         let piece = self.areas.piece(span);
-        let clears = piece.len > short_limit || early.must_clear(lane);
+        let clears = piece.len > short_limit || early.must_clear(number);
         let stage = if clears { ReceiveStage::ToClear } else { ReceiveStage::Open };
         if self.receives.push(Incoming { from, rank, tag, piece, again: false, stage }).is_err() {
             return Carried::Blocked;
@@ -383,7 +383,7 @@ impl<A> Slot<A> {
     }
 
     /// Has the first member that lives tell the others, unless it is this one.
-    fn report<P: Port>(&mut self, entry: &Entry, wire: &mut Wire<'_, P>) -> bool {
+    fn report<P: Port>(&mut self, entry: &GeometryState, wire: &mut Wire<'_, P>) -> bool {
         let (Phase::Reports(false), Err(error)) = (self.phase, self.result) else { return false };
         let lives = |to: &Endpoint| wire.reaches(*to);
         let herald = (0..entry.rank).find_map(|rank| entry.members.endpoint(rank).filter(lives));
@@ -397,7 +397,7 @@ impl<A> Slot<A> {
     }
 
     /// Tells the members that are left to tell how it ended.
-    fn tell<P: Port>(&mut self, entry: &Entry, wire: &mut Wire<'_, P>) -> bool {
+    fn tell<P: Port>(&mut self, entry: &GeometryState, wire: &mut Wire<'_, P>) -> bool {
         let (Phase::Tells(first), Err(error)) = (&self.phase, self.result) else { return false };
         let (first, size) = (*first, entry.members.size());
         let label = self.abort(error);

@@ -1,9 +1,9 @@
 //! What messages do to a collective in flight.
 
-use super::super::geometry::Entry;
+use super::super::geometry::GeometryState;
 use super::super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::super::wire::{Label, Word};
-use super::Slot;
+use super::CollectiveInFlight;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::region::{RegionFault, RegionId, RemoteData};
@@ -17,11 +17,11 @@ pub(in super::super) enum Taken {
     Stray,
 }
 
-impl<A> Slot<A> {
+impl<A> CollectiveInFlight<A> {
     /// A message for it.
     pub(in super::super) fn take(
         &mut self,
-        entry: &Entry,
+        entry: &GeometryState,
         (origin, word, label): (Endpoint, Word, &Label),
         (offset, total): (u32, u32),
         data: &[u8],
@@ -66,7 +66,7 @@ impl<A> Slot<A> {
 
     /// Ends it if the message is of one who called something else, or named other members: that one may never send what is
     /// waited for here, nor wait for what is sent.
-    pub(super) fn differs(&mut self, entry: &Entry, origin: Endpoint, label: &Label) -> bool {
+    pub(super) fn differs(&mut self, entry: &GeometryState, origin: Endpoint, label: &Label) -> bool {
         if label.digest == self.digest {
             return false;
         }

@@ -1,6 +1,6 @@
 //! The routers and links of the tree as a pure, deterministic model: no time, no sockets (SPEC D-3, X-4).
 //!
-//! Each router keeps a `Lane` for each class route that runs through it: bounded input queues from its own node and
+//! Each router keeps a `RouteState` for each class route that runs through it: bounded input queues from its own node and
 //! from the routers below, a place for what its ALU has put out, and bounded queues for what goes down and for its
 //! node. A [`step`](Tree::step) moves at most one packet over each link in each direction and one to each node; all
 //! moves of a step are chosen from the state at its beginning. Class routes that want the same link take turns. The ALU
@@ -14,16 +14,16 @@
 //! # Why results are the same each time
 //! A router combines own, left, right, in that order, whichever came first, and only when all are there.
 
-mod lane;
+mod route_state;
 mod routes;
 
-pub use lane::{Body, RoutedPacket};
+pub use route_state::{Body, RoutedPacket};
 pub use routes::Change;
 
 use crate::fabric::traffic::Traffic;
-use lane::{INPUTS, Input, OWN, Output};
 use pami::combine::tree::CHILDREN;
 use pami::combine::{CLASS_ROUTES, ClassRoute, Role, TreeShape};
+use route_state::{INPUTS, Input, OWN, Output};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct TreeCounters {
 }
 
 /// One class route at one router.
-struct Lane {
+struct RouteState {
     /// That of the class route.
     generation: u8,
     /// What the router's own node does.
@@ -71,10 +71,10 @@ struct Lane {
     turn: usize,
 }
 
-/// A router: the lanes of the class routes that run through it.
+/// A router: the states of the class routes that run through it.
 #[derive(Default)]
 struct Router {
-    lanes: [Option<Box<Lane>>; CLASS_ROUTES],
+    states: [Option<Box<RouteState>>; CLASS_ROUTES],
     /// The class route that is served next, for the link up, for those down and for the node.
     turn: [usize; 1 + CHILDREN + 1],
     /// Its node has left.
@@ -82,7 +82,7 @@ struct Router {
     counters: TreeCounters,
 }
 
-/// A chosen move: one packet of one lane to one output.
+/// A chosen move: one packet of one class route to one output.
 struct Move {
     router: usize,
     id: usize,
@@ -100,10 +100,10 @@ pub struct Tree {
     first_dead: Option<u32>,
     steps: u64,
     moves: Vec<Move>,
-    /// Routers to look at: something has changed in their lanes or behind their links.
+    /// Routers to look at: something has changed in their states or behind their links.
     busy: BTreeSet<u32>,
     /// Nodes that can inject or take something that they could not before the last steps.
-    stirred: BTreeSet<u32>,
+    changed: BTreeSet<u32>,
 }
 
 impl Tree {
@@ -120,37 +120,37 @@ impl Tree {
             steps: 0,
             moves: Vec::new(),
             busy: BTreeSet::new(),
-            stirred: BTreeSet::new(),
+            changed: BTreeSet::new(),
         };
         tree.lay(ClassRoute::WORLD, None, 0, &vec![Role::BOTH; nodes as usize]);
         tree
     }
 
-    /// The lane of `route` at `node`, if it is there.
-    fn lane(&self, node: u32, route: ClassRoute) -> Option<&Lane> {
-        let lane = self.routers.get(node as usize)?.lanes.get(usize::from(route.id))?.as_deref()?;
-        (lane.generation == route.generation).then_some(lane)
+    /// The state of `route` at `node`, if it is there.
+    fn state(&self, node: u32, route: ClassRoute) -> Option<&RouteState> {
+        let state = self.routers.get(node as usize)?.states.get(usize::from(route.id))?.as_deref()?;
+        (state.generation == route.generation).then_some(state)
     }
 
-    fn lane_mut(&mut self, node: u32, route: ClassRoute) -> Option<&mut Lane> {
-        let lane =
-            self.routers.get_mut(node as usize)?.lanes.get_mut(usize::from(route.id))?.as_deref_mut()?;
-        (lane.generation == route.generation).then_some(lane)
+    fn state_mut(&mut self, node: u32, route: ClassRoute) -> Option<&mut RouteState> {
+        let state =
+            self.routers.get_mut(node as usize)?.states.get_mut(usize::from(route.id))?.as_deref_mut()?;
+        (state.generation == route.generation).then_some(state)
     }
 
     /// What `node` does on `route`; `None` if the route is not there.
     pub fn role(&self, node: u32, route: ClassRoute) -> Option<Role> {
-        self.lane(node, route).map(|lane| lane.role)
+        self.state(node, route).map(|state| state.role)
     }
 
     /// Whether `node` may inject a packet on `route` now.
     pub fn has_room(&self, node: u32, route: ClassRoute) -> bool {
-        self.lane(node, route).is_some_and(|lane| lane.inputs[OWN].len() < self.room)
+        self.state(node, route).is_some_and(|state| state.inputs[OWN].len() < self.room)
     }
 
     /// Packets that `node` has injected on `route` and the router has not looked at.
     pub fn waiting(&self, node: u32, route: ClassRoute) -> usize {
-        self.lane(node, route).map_or(0, |lane| lane.inputs[OWN].len())
+        self.state(node, route).map_or(0, |state| state.inputs[OWN].len())
     }
 
     /// Takes a packet in at `node`.
@@ -164,8 +164,8 @@ impl Tree {
             return Err(packet);
         }
         self.routers[node as usize].counters.injected += packet.frame_bytes();
-        if let Some(lane) = self.lane_mut(node, route) {
-            lane.inputs[OWN].push_back(packet);
+        if let Some(state) = self.state_mut(node, route) {
+            state.inputs[OWN].push_back(packet);
         }
         self.touch(node);
         self.run_alu(node, usize::from(route.id));
@@ -174,12 +174,12 @@ impl Tree {
 
     /// Packets that lie ready for `node` on `route`.
     pub fn ready(&self, node: u32, route: ClassRoute) -> usize {
-        self.lane(node, route).map_or(0, |lane| lane.ejection.len())
+        self.state(node, route).map_or(0, |state| state.ejection.len())
     }
 
     /// The next packet for `node` on `route`.
     pub fn eject(&mut self, node: u32, route: ClassRoute) -> Option<Arc<RoutedPacket>> {
-        let packet = self.lane_mut(node, route)?.ejection.pop_front()?;
+        let packet = self.state_mut(node, route)?.ejection.pop_front()?;
         self.touch(node);
         self.routers[node as usize].counters.ejected += packet.frame_bytes();
         Some(packet)
@@ -239,8 +239,8 @@ impl Tree {
     }
 
     /// The nodes for which the steps since the last call made room, or that have something to take of them.
-    pub fn take_stirred(&mut self) -> BTreeSet<u32> {
-        std::mem::take(&mut self.stirred)
+    pub fn take_changed(&mut self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Steps in which something moved.
@@ -255,7 +255,11 @@ impl Tree {
 
     /// Packets in queues.
     pub fn in_flight(&self) -> usize {
-        self.routers.iter().flat_map(|router| router.lanes.iter().flatten()).map(|lane| lane.packets()).sum()
+        self.routers
+            .iter()
+            .flat_map(|router| router.states.iter().flatten())
+            .map(|state| state.packets())
+            .sum()
     }
 
     /// Writes what `node`'s router holds, such as `route 0: own 8, left 1, up, down 2, node 8`.
@@ -265,9 +269,9 @@ impl Tree {
     pub fn describe(&self, node: u32, out: &mut String) -> fmt::Result {
         let Some(router) = self.routers.get(node as usize) else { return Ok(()) };
         let start = out.len();
-        let lanes = router.lanes.iter().enumerate().filter_map(|(id, lane)| Some((id, lane.as_deref()?)));
-        for (id, lane) in lanes.filter(|(_, lane)| lane.packets() > 0) {
-            write!(out, "{}route {id}: {lane}", if out.len() > start { "; " } else { "" })?;
+        let states = router.states.iter().enumerate().filter_map(|(id, state)| Some((id, state.as_deref()?)));
+        for (id, state) in states.filter(|(_, state)| state.packets() > 0) {
+            write!(out, "{}route {id}: {state}", if out.len() > start { "; " } else { "" })?;
         }
         if out.len() == start { write!(out, "empty") } else { Ok(()) }
     }
@@ -277,7 +281,7 @@ impl Tree {
         let from = &self.routers[router];
         for (output, turn) in Output::ALL.into_iter().zip(from.turn) {
             let in_turn = (0..CLASS_ROUTES).map(|i| (turn + i) % CLASS_ROUTES);
-            let wants = |&id: &usize| from.lanes[id].as_ref().is_some_and(|lane| lane.wants(output));
+            let wants = |&id: &usize| from.states[id].as_ref().is_some_and(|state| state.wants(output));
             if let Some(id) = in_turn.filter(wants).find(|&id| self.is_free(router, id, output)) {
                 moves.push(Move { router, id, output });
             }
@@ -286,18 +290,18 @@ impl Tree {
 
     /// Whether there is a place behind an output.
     fn is_free(&self, router: usize, id: usize, output: Output) -> bool {
-        let behind = |router: Option<u32>, queue: fn(&Lane, usize) -> usize, at: usize| {
-            let lane = router.and_then(|router| self.routers[router as usize].lanes[id].as_deref());
-            lane.is_some_and(|lane| queue(lane, at) < self.room)
+        let behind = |router: Option<u32>, queue: fn(&RouteState, usize) -> usize, at: usize| {
+            let state = router.and_then(|router| self.routers[router as usize].states[id].as_deref());
+            state.is_some_and(|state| queue(state, at) < self.room)
         };
         let rank = router as u32;
         match output {
             Output::Up => {
                 let input = 1 + self.shape.side(rank);
-                behind(self.shape.parent(rank), |lane, at| lane.inputs[at].len(), input)
+                behind(self.shape.parent(rank), |state, at| state.inputs[at].len(), input)
             }
-            Output::Down(side) => behind(self.shape.child(rank, side), |lane, _| lane.down.len(), 0),
-            Output::Node => behind(Some(rank), |lane, _| lane.ejection.len(), 0),
+            Output::Down(side) => behind(self.shape.child(rank, side), |state, _| state.down.len(), 0),
+            Output::Node => behind(Some(rank), |state, _| state.ejection.len(), 0),
         }
     }
 
@@ -305,30 +309,31 @@ impl Tree {
         let (rank, shape) = (router as u32, self.shape);
         let from = &mut self.routers[router];
         from.turn[output.index()] = (id + 1) % CLASS_ROUTES;
-        let Some(lane) = from.lanes[id].as_deref_mut() else { return };
+        let Some(state) = from.states[id].as_deref_mut() else { return };
         match output {
             Output::Up => {
-                let Some(packet) = lane.up.take() else { return };
+                let Some(packet) = state.up.take() else { return };
                 from.counters.up += packet.frame_bytes();
                 let parent =
-                    shape.parent(rank).and_then(|parent| self.routers[parent as usize].lanes[id].as_mut());
+                    shape.parent(rank).and_then(|parent| self.routers[parent as usize].states[id].as_mut());
                 if let Some(parent) = parent {
                     parent.inputs[1 + shape.side(rank)].push_back(packet);
                 }
             }
             Output::Down(side) => {
-                let Some(packet) = lane.copy_down(output) else { return };
+                let Some(packet) = state.copy_down(output) else { return };
                 from.counters.down[side] += packet.frame_bytes();
-                let child =
-                    shape.child(rank, side).and_then(|child| self.routers[child as usize].lanes[id].as_mut());
+                let child = shape
+                    .child(rank, side)
+                    .and_then(|child| self.routers[child as usize].states[id].as_mut());
                 if let Some(child) = child {
                     child.push_down(packet);
                 }
             }
             Output::Node => {
-                if let Some(packet) = lane.copy_down(output) {
-                    lane.ejection.push_back(packet);
-                    self.stirred.insert(rank);
+                if let Some(packet) = state.copy_down(output) {
+                    state.ejection.push_back(packet);
+                    self.changed.insert(rank);
                 }
             }
         }
@@ -348,13 +353,15 @@ impl Tree {
     /// Passes a broadcast on or combines one packet of each input, if there is a place for the result and all are there.
     fn run_alu(&mut self, rank: u32, id: usize) -> bool {
         let room = self.room;
-        let Some(lane) = self.routers[rank as usize].lanes[id].as_deref() else { return false };
-        let blocked = if lane.top { lane.down.len() >= room } else { lane.up.is_some() };
-        if blocked || lane.inputs.iter().all(|queue| queue.is_empty()) {
+        let Some(state) = self.routers[rank as usize].states[id].as_deref() else { return false };
+        let blocked = if state.top { state.down.len() >= room } else { state.up.is_some() };
+        if blocked || state.inputs.iter().all(|queue| queue.is_empty()) {
             return false;
         }
-        let out = if let Some(input) = lane.next_broadcast() {
-            self.routers[rank as usize].lanes[id].as_deref_mut().and_then(|lane| lane.pass(input))
+        let out = if let Some(input) = state.next_broadcast() {
+            self.routers[rank as usize].states[id]
+                .as_deref_mut()
+                .and_then(|state| state.take_broadcast(input))
         } else {
             let states = [0, 1, 2].map(|input| self.input(rank, id, input));
             if states.contains(&Input::Waiting) {
@@ -366,30 +373,30 @@ impl Tree {
             let missing = missing.map(|missing| self.first_dead.unwrap_or(missing));
             let router = &mut self.routers[rank as usize];
             router.counters.combined += u64::from(parts > 1);
-            router.lanes[id].as_deref_mut().and_then(|lane| lane.combine(missing))
+            router.states[id].as_deref_mut().and_then(|state| state.combine(missing))
         };
-        let (Some(packet), Some(lane)) = (out, self.routers[rank as usize].lanes[id].as_deref_mut()) else {
+        let (Some(packet), Some(state)) = (out, self.routers[rank as usize].states[id].as_deref_mut()) else {
             return false;
         };
-        if lane.top {
-            lane.push_down(Arc::new(packet));
+        if state.top {
+            state.push_down(Arc::new(packet));
         } else {
-            lane.up = Some(packet);
+            state.up = Some(packet);
         }
         // There may be a place more for what its node, or the routers below, have.
-        self.stirred.insert(rank);
+        self.changed.insert(rank);
         self.touch(rank);
         true
     }
 
-    /// What an input of a lane has for the next combination.
+    /// What an input of a class route has for the next combination.
     fn input(&self, rank: u32, id: usize, input: usize) -> Input {
         let router = &self.routers[rank as usize];
-        let Some(lane) = router.lanes[id].as_deref() else { return Input::Unused };
-        if !lane.contributors[input] {
+        let Some(state) = router.states[id].as_deref() else { return Input::Unused };
+        if !state.contributors[input] {
             return Input::Unused;
         }
-        if !lane.inputs[input].is_empty() {
+        if !state.inputs[input].is_empty() {
             return Input::Ready;
         }
         let dead = if input == OWN {
@@ -402,12 +409,12 @@ impl Tree {
 
     /// The first node that has left, if nothing will come up from `rank` because all contributors at and below it have.
     fn nobody_below(&self, rank: u32, id: usize) -> Option<u32> {
-        let lane = self.routers[rank as usize].lanes[id].as_deref().filter(|_| self.deaths > 0)?;
-        if lane.up.is_some() || lane.inputs.iter().any(|queue| !queue.is_empty()) {
+        let state = self.routers[rank as usize].states[id].as_deref().filter(|_| self.deaths > 0)?;
+        if state.up.is_some() || state.inputs.iter().any(|queue| !queue.is_empty()) {
             return None;
         }
         let mut first = None;
-        for input in 0..lane.inputs.len() {
+        for input in 0..state.inputs.len() {
             match self.input(rank, id, input) {
                 Input::Unused => {}
                 Input::Dead(who) => first = first.or(Some(who)),

@@ -1,6 +1,6 @@
 //! Class routes: who is on them, through which routers they run, which numbers are free.
 
-use super::{Lane, Tree};
+use super::{RouteState, Tree};
 use pami::combine::{CLASS_ROUTES, ClassRoute, Role, RouteMembers, Status};
 
 /// A class route that was set up or given up, and who is to hear of it.
@@ -40,7 +40,7 @@ impl Tree {
             return Err(Status::BadMembers);
         }
         let is_free =
-            |id: &usize| routers.iter().all(|&rank| self.routers[rank as usize].lanes[*id].is_none());
+            |id: &usize| routers.iter().all(|&rank| self.routers[rank as usize].states[*id].is_none());
         let id = (0..CLASS_ROUTES).find(is_free).ok_or(Status::Exhausted)?;
         self.generations[id] = self.generations[id].wrapping_add(1);
         let route = ClassRoute { id: id as u8, generation: self.generations[id] };
@@ -51,20 +51,20 @@ impl Tree {
 
     /// Takes a class route away, with all that is on it; `None` if `owner` has none of this name.
     pub fn release(&mut self, owner: u32, route: ClassRoute) -> Option<Change> {
-        let lane = self.lane(owner, route).filter(|lane| lane.owner == Some(owner))?;
-        let tag = lane.tag;
+        let state = self.state(owner, route).filter(|state| state.owner == Some(owner))?;
+        let tag = state.tag;
         let mut top = owner;
-        while !self.lane(top, route)?.top {
+        while !self.state(top, route)?.top {
             top = self.shape.parent(top)?;
         }
         let (mut below, mut members) = (vec![top], Vec::new());
         while let Some(rank) = below.pop() {
-            let lane = self.routers[rank as usize].lanes[usize::from(route.id)].take();
-            let Some(lane) = lane else { continue };
-            if lane.role.is_member() {
-                members.push((rank, lane.role));
+            let state = self.routers[rank as usize].states[usize::from(route.id)].take();
+            let Some(state) = state else { continue };
+            if state.role.is_member() {
+                members.push((rank, state.role));
             }
-            let children = (0..2).filter(|&side| lane.children[side]);
+            let children = (0..2).filter(|&side| state.children[side]);
             below.extend(children.filter_map(|side| self.shape.child(rank, side)));
         }
         members.sort_unstable_by_key(|&(rank, _)| rank);
@@ -86,25 +86,25 @@ impl Tree {
         (0..roles.len()).rev().filter(|&rank| marked[rank]).map(|rank| rank as u32).collect()
     }
 
-    /// Lays lanes for a class route whose number is free.
+    /// Sets up the states of a class route whose number is free.
     pub(super) fn lay(&mut self, route: ClassRoute, owner: Option<u32>, tag: u32, roles: &[Role]) {
         let id = usize::from(route.id);
         let routers = self.between(roles);
         let top = routers.last().copied();
         // Children come before their parents.
         for rank in routers {
-            let mut lane = Lane::new(route.generation, owner, tag, roles[rank as usize]);
-            lane.top = Some(rank) == top;
+            let mut state = RouteState::new(route.generation, owner, tag, roles[rank as usize]);
+            state.top = Some(rank) == top;
             for side in 0..2 {
                 let child = self.shape.child(rank, side);
-                let child = child.and_then(|child| self.routers[child as usize].lanes[id].as_deref());
+                let child = child.and_then(|child| self.routers[child as usize].states[id].as_deref());
                 // Another route below may have the same number; its top is its own.
                 let child = child.filter(|child| child.generation == route.generation && !child.top);
-                lane.children[side] = child.is_some();
-                lane.contributors[1 + side] =
+                state.children[side] = child.is_some();
+                state.contributors[1 + side] =
                     child.is_some_and(|child| child.contributors.iter().any(|&contributes| contributes));
             }
-            self.routers[rank as usize].lanes[id] = Some(Box::new(lane));
+            self.routers[rank as usize].states[id] = Some(Box::new(state));
         }
         self.touch_all();
     }

@@ -198,7 +198,7 @@ proptest! {
         prop_assert!(up <= 4 * roles.len() as u64);
         let released = tree.release(owner.unwrap() as u32, change.route).unwrap();
         prop_assert_eq!(released.members, members);
-        prop_assert!(tree.routers.iter().all(|router| router.lanes[1..].iter().all(Option::is_none)));
+        prop_assert!(tree.routers.iter().all(|router| router.states[1..].iter().all(Option::is_none)));
     }
 
     #[test]

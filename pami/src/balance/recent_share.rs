@@ -9,14 +9,14 @@ const SLOTS: usize = (WINDOW_NS / SLOT_NS + 1) as usize;
 
 /// Time spent, of the last [`WINDOW_NS`]. To note a span costs a few instructions for each millisecond of it, ten at most.
 #[derive(Clone, Copy, Debug)]
-pub struct Window {
+pub struct RecentShare {
     /// Which slot of all time, and nanoseconds in it.
     slots: [(u64, u32); SLOTS],
     /// Start of the span that has begun and not ended.
     began: Option<u64>,
 }
 
-impl Window {
+impl RecentShare {
     /// Nothing spent.
     pub const fn new() -> Self {
         Self { slots: [(0, 0); SLOTS], began: None }
@@ -69,7 +69,7 @@ impl Window {
     }
 }
 
-impl Default for Window {
+impl Default for RecentShare {
     fn default() -> Self {
         Self::new()
     }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn l2_a_window_knows_the_share_of_the_last_ten_milliseconds() {
-        let mut window = Window::new();
+        let mut window = RecentShare::new();
         assert_eq!(window.share(0), 0);
         window.note(0, MS);
         assert_eq!((window.share(MS), window.share(2 * MS), window.share(10 * MS)), (1000, 500, 100));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn l2_a_span_that_has_not_ended_counts_so_far() {
-        let mut window = Window::new();
+        let mut window = RecentShare::new();
         window.begin(20 * MS);
         assert_eq!((window.share(20 * MS), window.share(25 * MS), window.share(90 * MS)), (0, 500, 1000));
         window.end(26 * MS);
@@ -112,7 +112,7 @@ mod tests {
     proptest! {
         #[test]
         fn l2_a_window_is_right_to_a_slot(spans in proptest::collection::vec((0u64..3 * MS, 0u64..3 * MS), 1..40)) {
-            let (mut window, mut now, mut all) = (Window::new(), 20 * MS, Vec::new());
+            let (mut window, mut now, mut all) = (RecentShare::new(), 20 * MS, Vec::new());
             for (busy, spent) in spans {
                 window.note(now + busy, now + busy + spent);
                 all.push((now + busy, now + busy + spent));

@@ -1,7 +1,7 @@
 //! One class route at one router: its queues, and what its ALU does with them.
 
 use super::super::frame::FRAME_BYTES;
-use super::Lane;
+use super::RouteState;
 use pami::combine::tree::CHILDREN;
 use pami::combine::{AluOperation, Role, Status, combine};
 use std::collections::VecDeque;
@@ -133,8 +133,8 @@ impl Output {
     }
 }
 
-impl Lane {
-    /// An empty lane.
+impl RouteState {
+    /// Without packets.
     pub fn new(generation: u8, owner: Option<u32>, tag: u32, role: Role) -> Self {
         Self {
             generation,
@@ -193,7 +193,7 @@ impl Lane {
     }
 
     /// Takes the broadcast at the head of `input`.
-    pub fn pass(&mut self, input: usize) -> Option<RoutedPacket> {
+    pub fn take_broadcast(&mut self, input: usize) -> Option<RoutedPacket> {
         self.turn = (input + 1) % INPUTS;
         self.inputs[input].pop_front()
     }
@@ -213,7 +213,7 @@ impl Lane {
     }
 }
 
-impl fmt::Display for Lane {
+impl fmt::Display for RouteState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [own, left, right] = self.inputs.each_ref().map(VecDeque::len);
         let (up, down, node) = (usize::from(self.up.is_some()), self.down.len(), self.ejection.len());

@@ -12,29 +12,29 @@ struct Reached<P: Port> {
     target: Endpoint,
     /// Its handle, as two words to compare.
     region: [u64; 2],
-    window: P::Window,
+    words: P::WordAccess,
 }
 
 /// The last region that was reached for one purpose.
-pub(crate) struct LastWindow<P: Port> {
+pub(crate) struct LastRegion<P: Port> {
     reached: Option<Reached<P>>,
     /// Where what was not reached so went last.
     missed: Option<(Endpoint, [u64; 2])>,
     wanted: Rights,
 }
 
-impl<P: Port> LastWindow<P> {
+impl<P: Port> LastRegion<P> {
     /// None was yet that allows what is `wanted`.
     pub(crate) const fn new(wanted: Rights) -> Self {
         Self { reached: None, missed: None, wanted }
     }
 
-    /// The window, if it is that of this region.
+    /// How to reach its words, if it is this region.
     #[inline(always)]
-    pub(crate) fn to(&self, target: Endpoint, region: &RegionHandle) -> Option<&P::Window> {
+    pub(crate) fn to(&self, target: Endpoint, region: &RegionHandle) -> Option<&P::WordAccess> {
         let reached = self.reached.as_ref()?;
         let handle: [u64; 2] = transmute!(*region);
-        (reached.target == target && reached.region == handle).then_some(&reached.window)
+        (reached.target == target && reached.region == handle).then_some(&reached.words)
     }
 
     /// Makes a region the last if it is one of the node that can be reached so, was not already, and, where another one is, was
@@ -54,8 +54,8 @@ impl<P: Port> LastWindow<P> {
         if self.reached.is_some() && self.missed.replace(named) != Some(named) {
             return false;
         }
-        let Some(window) = port.window(target, region, self.wanted) else { return false };
-        self.reached = Some(Reached { target, region: named.1, window });
+        let Some(words) = port.reach_words(target, region, self.wanted) else { return false };
+        self.reached = Some(Reached { target, region: named.1, words });
         true
     }
 }
