@@ -7,17 +7,17 @@ use super::markdown::{Document, files};
 use super::{document, none, root, text, words};
 
 /// The crates whose limits are in the table.
-const CRATES: [&str; 3] = ["pami/src/", "drivers/src/", "kernel/src/"];
-/// Those that have only their numbers held to the table.
-const MODULES: [&str; 2] = ["pami/modules/armci/src/", "pami/modules/shmem/src/"];
+const CRATES: [&str; 4] = ["pami/src/", "pami/modules/", "drivers/src/", "kernel/src/"];
+/// Settings of modules that bound nothing: how often a call looks before its hart sleeps.
+const NO_CAPS: [&str; 1] = ["polls"];
 /// Types whose last argument says how much they hold.
 const BOUNDED: [&str; 3] = ["Vec<", "Deque<", "HistoryBuf<"];
 
-/// The product code of crates, by path.
-fn sources_of(crates: &[&str]) -> Vec<(String, String)> {
+/// The crates' product code, by path.
+fn sources() -> Vec<(String, String)> {
     let tests = ["/tests", "/simulation", "/orders"];
     let all = files(&root(), &["rs"]).into_iter().map(|path| path.display().to_string());
-    let ours = all.filter(|path| crates.iter().any(|own| path.starts_with(own)));
+    let ours = all.filter(|path| CRATES.iter().any(|own| path.starts_with(own)));
     let ours = ours.filter(|path| !tests.iter().any(|part| path.contains(part)));
     let code = |path: String| {
         let code = text(Path::new(&path)).split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned();
@@ -51,6 +51,7 @@ fn value(source: &str, name: &str, others: &HashMap<&str, u64>) -> Option<u64> {
         so_far = match operator {
             "<<" => so_far << next,
             "*" => so_far * next,
+            "/" => so_far / next,
             "+" => so_far + next,
             "-" => so_far - next,
             _ => return None,
@@ -89,6 +90,20 @@ fn misstated(table: &Document, sources: &[(String, String)]) -> Vec<String> {
     wrong.collect()
 }
 
+/// The numbers that a module has where an application says nothing: the fields of its `DEFAULT`, as the table names them.
+fn settings(source: &str) -> Vec<String> {
+    let all = source
+        .split_once("const DEFAULT: Settings = Settings {\n")
+        .and_then(|(_, rest)| rest.split_once("\n};"));
+    let fields = all
+        .into_iter()
+        .flat_map(|(fields, _)| fields.lines())
+        .filter_map(|line| line.trim().split_once(": "));
+    let numbers = fields
+        .filter(|(name, value)| value.starts_with(|it: char| it.is_ascii_digit()) && !NO_CAPS.contains(name));
+    numbers.map(|(name, _)| format!("DEFAULT.{name}")).collect()
+}
+
 /// Names of constants that sources use in place of their own.
 fn aliases(sources: &[(String, String)]) -> HashMap<&str, &str> {
     let renamed = |line| {
@@ -125,22 +140,29 @@ fn r8_x5_the_table_of_limits_has_the_numbers_of_the_sources_and_what_is_past_the
     assert!(rows.len() > 50, "only {} limits", rows.len());
     assert_eq!(rows.len(), table.rows().count(), "each row has a path and a name");
     assert!(table.rows().all(|row| row.len() == 4 && row.iter().all(|cell| !cell.is_empty())), "four cells");
-    none(misstated(&table, &sources_of(&[&CRATES[..], &MODULES[..]].concat())));
+    none(misstated(&table, &sources()));
 }
 
 #[test]
 fn r8_x5_what_says_how_much_a_table_holds_is_among_the_limits() {
     let rows = named(&document("docs/limits.md"));
-    let sources = sources_of(&CRATES);
+    let sources = sources();
     let aliases = aliases(&sources);
     let of = |(path, source): &(String, String)| {
         let path = path.clone();
-        capacities(source, &aliases).into_iter().map(move |name| (path.clone(), name)).collect::<Vec<_>>()
+        let all = settings(source).into_iter().chain(capacities(source, &aliases));
+        all.map(move |name| (path.clone(), name)).collect::<Vec<_>>()
     };
     let all: Vec<_> = sources.iter().flat_map(of).collect();
     assert!(all.len() > 30, "only {} tables", all.len());
-    let known = |name: &str| rows.iter().any(|row| row.1 == name);
-    let missing = all.iter().filter(|(_, name)| !known(name));
+    let settings =
+        all.iter().filter(|(path, name)| path.starts_with("pami/modules/") && name.starts_with("DEFAULT."));
+    assert!(settings.count() > 30, "modules' settings have other forms");
+    // A constant may be that of another file, a setting is its module's own.
+    let known = |path: &str, name: &str| {
+        rows.iter().any(|row| row.1 == name && (row.0 == path || !name.starts_with("DEFAULT.")))
+    };
+    let missing = all.iter().filter(|(path, name)| !known(path, name));
     none(missing.map(|(path, name)| format!("docs/limits.md does not have {name} of {path}")));
 }
 
@@ -168,6 +190,8 @@ fn r8_x5_a_limit_that_is_wrong_or_missing_is_told() {
             "pami/src/a.rs: GONE is None, and 1 in the table"
         ]
     );
+    let defaults = "const DEFAULT: Settings = Settings {\n    name: \"a\",\n    most: 2 << 10,\n    polls: 7,\n    wait: Wait::No,\n};\n";
+    assert_eq!(settings(defaults), ["DEFAULT.most"]);
     let mut found = capacities(source, &aliases(&sources));
     found.sort();
     assert_eq!(found, ["EACH", "FEW", "MOST"]);

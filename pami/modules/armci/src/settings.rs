@@ -45,19 +45,22 @@ pub struct Settings {
     pub accumulate: Split,
 }
 
+/// What an instance has whose application says nothing; docs/limits.md has each number, and what is past it.
+const DEFAULT: Settings = Settings {
+    client: "armci",
+    contexts: 1,
+    sharing: Sharing::Exclusive,
+    wait: Wait::Poll(2048),
+    slab: 1 << 20,
+    allocations: 64,
+    mutexes: 16,
+    handles: 32,
+    accumulate: Split::Advice,
+};
+
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            client: "armci",
-            contexts: 1,
-            sharing: Sharing::Exclusive,
-            wait: Wait::Poll(2048),
-            slab: 1 << 20,
-            allocations: 64,
-            mutexes: 16,
-            handles: 32,
-            accumulate: Split::Advice,
-        }
+        DEFAULT
     }
 }
 

@@ -74,38 +74,41 @@ pub struct Settings {
     pub sleeps: bool,
 }
 
+/// What an instance has whose application says nothing; docs/limits.md has each number, and what is past it.
+const DEFAULT: Settings = Settings {
+    name: "mpi",
+    contexts: 1,
+    sharing: Sharing::Exclusive,
+    eager_limit: 8 << 10,
+    unexpected_bytes: 128 << 10,
+    rts_places: 16 << 10,
+    regions: 32,
+    requests: 10 << 10,
+    communicators: 1024,
+    collectives: 16,
+    early: 128,
+    collective_requests: 64,
+    collective_work: 8 << 10,
+    collective_large: 128 << 10,
+    collective_scratch: 256 << 10,
+    collective_lists: 8,
+    collective_counts: 32 << 10,
+    types: 1024,
+    type_runs: 16 << 10,
+    groups: 2048,
+    group_ranks: 64 << 10,
+    keyvals: 64,
+    attributes: 1024,
+    windows: 8,
+    window_ranks: 1024,
+    window_memory: 64 << 10,
+    accumulate: Split::Advice,
+    sleeps: true,
+};
+
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            name: "mpi",
-            contexts: 1,
-            sharing: Sharing::Exclusive,
-            eager_limit: 8 << 10,
-            unexpected_bytes: 128 << 10,
-            rts_places: 16 << 10,
-            regions: 32,
-            requests: 10 << 10,
-            communicators: 1024,
-            collectives: 16,
-            early: 128,
-            collective_requests: 64,
-            collective_work: 8 << 10,
-            collective_large: 128 << 10,
-            collective_scratch: 256 << 10,
-            collective_lists: 8,
-            collective_counts: 32 << 10,
-            types: 1024,
-            type_runs: 16 << 10,
-            groups: 2048,
-            group_ranks: 64 << 10,
-            keyvals: 64,
-            attributes: 1024,
-            windows: 8,
-            window_ranks: 1024,
-            window_memory: 64 << 10,
-            accumulate: Split::Advice,
-            sleeps: true,
-        }
+        DEFAULT
     }
 }
 

@@ -21,9 +21,19 @@ pub struct Settings {
     pub scratch: u32,
 }
 
+/// What an instance has whose application says nothing; docs/limits.md has each number, and what is past it.
+const DEFAULT: Settings = Settings {
+    client: "shmem",
+    contexts: 1,
+    sharing: Sharing::Exclusive,
+    polls: 2048,
+    heap: 1 << 20,
+    allocations: 64,
+    scratch: 16 << 10,
+};
+
 impl Default for Settings {
     fn default() -> Self {
-        let (client, sharing, scratch) = ("shmem", Sharing::Exclusive, 16 << 10);
-        Self { client, contexts: 1, sharing, polls: 2048, heap: 1 << 20, allocations: 64, scratch }
+        DEFAULT
     }
 }

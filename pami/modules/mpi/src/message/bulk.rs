@@ -30,7 +30,7 @@ use pami::{Active, Get, Layout, OperationError, Payload, Region, Rights};
 use rings::slot_table::{Slot, SlotTable};
 
 /// Messages that a context pulls at once: a node that does not answer is not to have all operations.
-const PULLS: usize = OPERATIONS / 2;
+const PULLED_AT_ONCE: usize = OPERATIONS / 2;
 /// Blocks of fewer bytes are packed by their sender.
 const BLOCK: u32 = 512;
 
@@ -133,7 +133,7 @@ impl<P: Port> At<'_, P> {
         let (len, layout, room) = (message.envelope.len.get(), source.layout(), receiving.data.bytes());
         let coarse = is_coarse(&layout, len) && is_coarse(&into_layout, len);
         let (into, Ok(at)) = (receiving.data.memory().clone(), u32::try_from(at)) else { return false };
-        if !coarse || len as usize > room || self.messages.bulk.pulls >= PULLS {
+        if !coarse || len as usize > room || self.messages.bulk.pulls >= PULLED_AT_ONCE {
             return false;
         }
         let (region, offset) = (source.region, source.offset.get());
