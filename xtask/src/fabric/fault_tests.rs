@@ -159,14 +159,20 @@ fn x4_a_link_that_is_down_loses_the_packets_that_cross_it_and_no_others() {
 #[test]
 fn x4_a_link_is_up_before_and_after_its_time() {
     with_deadline(|| {
-        let (fabric, mut nodes, _folder) = faulty("2", "", &["0:+x@200ms..400ms"]);
-        let go = Instant::now();
+        let (fabric, mut nodes, _folder) = faulty("2", "", &["0:+x@1000ms..1200ms"]);
         let mut sent = 0;
-        while go.elapsed() < Duration::from_millis(600) {
-            nodes[0].send(&data(1, 0, sent, 10));
-            sent += 1;
-            thread::sleep(Duration::from_millis(1));
-        }
+        let passed = || fabric.statistics().nodes[0].links[1].packets;
+        let mut send_until = |enough: &dyn Fn() -> bool| {
+            while !enough() {
+                nodes[0].send(&data(1, 0, sent, 10));
+                sent += 1;
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        send_until(&|| passed() > 0);
+        send_until(&|| fabric.statistics().nodes[0].faults.cut > 0);
+        let before = passed();
+        send_until(&|| passed() > before);
         until(|| fabric.statistics().nodes[0].injected.packets == u64::from(sent));
         let node = fabric.statistics().nodes[0].clone();
         assert_eq!(node.links[1].packets + node.faults.cut, u64::from(sent));
