@@ -1,6 +1,7 @@
-//! What the board itself costs: clock, timer, wake-ups between harts, a cache line that goes to and fro, copies.
+//! What the board itself costs: clock, timer, calls between harts, a cache line that goes to and fro, copies.
 //!
-//! (SPEC B-8) Nothing of the network: `ping` has that, beside bare frames. Each line is the median of its rounds.
+//! (SPEC B-8) Nothing of the network: `ping` has that, beside bare frames. Each line is the median of its rounds. Entry to the
+//! kernel has no line: a job calls it as it calls its own functions, and interrupts end sleeps, they are not taken.
 #![no_std]
 #![no_main]
 
@@ -17,6 +18,24 @@ const PAUSE_NS: u64 = 2_000_000;
 /// How often a line goes to and fro, and the clock is read, in a round. Few: an emulator's harts may share a core.
 const TIMES: u32 = 100;
 const COPY: usize = 1 << 20;
+
+/// A call to a hart that sleeps without a port, bare: up to the first line of the thread that it is given.
+fn call(task: &'static Task, context: &mut Context) -> Result<(), JobError> {
+    let memory = task.memory();
+    let ran_ns: &'static AtomicU64 = memory.place(AtomicU64::new(0))?;
+    let thread = memory.place(move |task: &'static Task| ran_ns.store(task.now_ns(), Ordering::Relaxed))?;
+    let mut outcome = Ok(());
+    let called = median(|| {
+        context.wait_for(PAUSE_NS, |_| false);
+        let begun = context.now_ns();
+        outcome = outcome.and(task.spawn(1, thread));
+        task.join(1);
+        ran_ns.load(Ordering::Relaxed).saturating_sub(begun)
+    });
+    outcome?;
+    tell("call to a sleeping hart, to its thread", called, "ns");
+    Ok(())
+}
 
 /// What two harts do together.
 struct Pair {
@@ -47,6 +66,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     if task.harts() < 2 {
         return Ok(());
     }
+    call(task, &mut context)?;
     let other = kernel::context(&mut client, 1)?;
     pair(task, &mut context, other)
 }

@@ -24,6 +24,8 @@ const DEADLINE: Duration = Duration::from_secs(180);
 enum End {
     /// Every node ends well.
     Well,
+    /// As before, and node 0 answered the service node's questions from an interrupt.
+    Asked,
     /// A node reports what its job does wrong, in these words among others.
     Report(&'static str),
 }
@@ -47,7 +49,9 @@ enum Needs {
     Harts,
     /// A network card.
     Card,
-    /// A second one, for the tree network.
+    /// A card, and interrupts that a hart takes: a process has none.
+    Interrupts,
+    /// A second card, for the tree network.
     Tree,
 }
 
@@ -68,7 +72,7 @@ const fn part(job: &'static str, arguments: &'static [&'static str], torus: &'st
 const BAD_WIRE: &str = "drop=1%,reorder=5%,seed=7";
 
 /// The suite, in the order in which a port grows.
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     Step {
         name: "console and exit",
         needs: Needs::Node,
@@ -128,6 +132,13 @@ const STEPS: [Step; 15] = [
         needs: Needs::Card,
         look: "MAC addresses and filters, MTU, receive buffers given back; --pcap shows what left",
         parts: &[part("ping", &["--rounds", "20"], "2")],
+    },
+    Step {
+        name: "interrupts",
+        needs: Needs::Interrupts,
+        look: "the one interrupt that a hart takes while it computes is the console's line's: it is routed to hart 0 and let through; \
+               the vectors keep all registers",
+        parts: &[JobRun { end: End::Asked, ..part("alive", &["--seconds", "8"], "2") }],
     },
     Step {
         name: "bad wire",
@@ -242,6 +253,7 @@ fn has(board: Board, needs: Needs) -> bool {
     match needs {
         Needs::Node | Needs::Card => true,
         Needs::Harts => *board.harts().end() > 1,
+        Needs::Interrupts => board.is_emulated(),
         Needs::Tree => board.has_tree(),
     }
 }
@@ -280,6 +292,16 @@ fn try_step(
 fn wrong(end: End, outcome: &Outcome) -> Option<String> {
     match end {
         End::Well => (!outcome.success()).then(|| outcome.explain()),
+        End::Asked if !outcome.success() => Some(outcome.explain()),
+        End::Asked => {
+            let node = outcome.nodes.first()?;
+            let unanswered = || format!("node 0 left a question unanswered for long\n{}", outcome.explain());
+            match (node.questions, node.suspicions) {
+                (0, _) => Some("node 0 was not asked: it fell silent for too short a time".into()),
+                (_, 0) => None,
+                _ => Some(unanswered()),
+            }
+        }
         End::Report(words) if outcome.reports().any(|line| line.contains(words)) => None,
         End::Report(words) => Some(format!("no node reported {words:?}\n{}", outcome.explain())),
     }
