@@ -1,6 +1,7 @@
 //! `cargo xtask test --claims`: which tests show which requirement (SPEC R-6).
 //!
-//! `docs/requirements.md` has the ids. A test carries one if its name begins with it: `n8_...`, `l2_l5_...`.
+//! `docs/requirements.md` has the ids. A test carries one if its name begins with it, or that of the module that it is in: `n8_...`,
+//! `l2_l5_...`. Every test carries one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,9 +26,12 @@ struct Claims {
     wanted: Vec<Id>,
     later: Vec<Id>,
     tests: BTreeMap<Id, Vec<String>>,
+    /// Tests that carry none.
+    nameless: Vec<String>,
 }
 
-/// Lists the tests of each id. True if every id that is due has one, and every id in a test's name is known.
+/// Lists the tests of each id. True if every id that is due has one, every test has an id, and every id in a
+/// test's name is known.
 ///
 /// # Errors
 /// If files cannot be read.
@@ -99,7 +103,8 @@ impl Claims {
     }
 
     fn read_source(&mut self, file: &str, text: &str) {
-        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let raw: Vec<&str> = text.lines().collect();
+        let lines: Vec<&str> = raw.iter().map(|line| line.trim()).collect();
         for (number, line) in lines.iter().enumerate() {
             let Some((name, arguments)) = line.strip_prefix("fn ").and_then(|rest| rest.split_once('('))
             else {
@@ -110,10 +115,20 @@ impl Claims {
             let ignored = attributes.clone().any(|line| line.starts_with("#[ignore"));
             // Those of both architectures have no attribute of their own.
             let is_test = attributes.any(|&line| line == "#[test]") || arguments.starts_with("arch)");
-            if is_test && !ignored {
-                for id in name.split('_').take_while(|word| is_id(word)) {
-                    self.tests.entry(id.to_owned()).or_default().push(format!("{file}: {name}"));
-                }
+            if !is_test || ignored {
+                continue;
+            }
+            let module = module_around(&raw[..=number]);
+            let ids =
+                [name, module].into_iter().flat_map(|name| name.split('_').take_while(|word| is_id(word)));
+            let mut carries = false;
+            for id in ids {
+                self.tests.entry(id.to_owned()).or_default().push(format!("{file}: {name}"));
+                carries = true;
+            }
+            // The module that a macro makes of a test has that one's name.
+            if !carries && module != "$name" {
+                self.nameless.push(format!("{file}: {name}"));
             }
         }
     }
@@ -123,10 +138,20 @@ impl Claims {
         let known = |id: &&Id| self.wanted.contains(id) || self.later.contains(id);
         let strange = self.tests.iter().filter(|(id, _)| !known(id));
         let untested = untested.map(|id| format!("no test carries {}", spoken(id)));
+        let nameless = self.nameless.iter().map(|test| format!("no requirement is in the name of {test}"));
         untested
             .chain(strange.map(|(id, tests)| format!("no requirement is {}: {}", spoken(id), tests[0])))
+            .chain(nameless)
             .collect()
     }
+}
+
+/// The name of the module that the last of these lines is in, empty at the file's own level.
+fn module_around<'a>(lines: &[&'a str]) -> &'a str {
+    let depth = |line: &str| line.len() - line.trim_start().len();
+    let own = lines.last().map_or(0, |line| depth(line));
+    let around = lines.iter().rev().find(|line| depth(line) < own && line.trim_start().starts_with("mod "));
+    around.and_then(|line| line.trim_start()[4..].split([' ', ';', '{']).next()).unwrap_or("")
 }
 
 /// A letter and a number.
@@ -163,7 +188,8 @@ mod tests {
         let table = "# N: a-2\n\n| id | what |\n|---|---|\n| N-1 | one |\n| N-10 | ten |\n| D-9 | nine |\n\
             ## Not yet\n\n| Q-1..Q-3 | later |\n";
         let source = "    #[test]\n    // Words.\n    fn n1_d9_shows_both() {\n    fn n10_helps() {\n    #[test]\n    #[ignore]\n\
-            fn n10_is_ignored() {\n    on_both_architectures! {\n    fn q2_boots(arch) {\n    #[test]\n    fn z1_is_strange() {\n";
+            fn n10_is_ignored() {\n    on_both_architectures! {\n    fn q2_boots(arch) {\n    #[test]\n    fn z1_is_strange() {\n\
+            #[test]\nfn has_none() {\nmod $name {\n    #[test]\n    fn aarch64() {\n}\nmod n1_all {\n    #[test]\n    fn first() {\n}\n";
         let mut claims = Claims::default();
         claims.read_table(table);
         assert_eq!(
@@ -172,10 +198,14 @@ mod tests {
         );
         claims.read_source("a.rs", source);
         let tests = |id: &str| claims.tests.get(id).map_or(0, Vec::len);
-        assert_eq!(["n1", "d9", "n10", "q2", "z1"].map(tests), [1, 1, 0, 1, 1]);
+        assert_eq!(["n1", "d9", "n10", "q2", "z1"].map(tests), [2, 1, 0, 1, 1]);
         assert_eq!(
             claims.complaints(),
-            ["no test carries N-10", "no requirement is Z-1: a.rs: z1_is_strange"]
+            [
+                "no test carries N-10",
+                "no requirement is Z-1: a.rs: z1_is_strange",
+                "no requirement is in the name of a.rs: has_none"
+            ]
         );
     }
 

@@ -118,6 +118,6 @@ proptest! {
 }
 
 #[test]
-fn the_header_has_the_documented_size() {
+fn p5_the_header_has_the_documented_size() {
     assert_eq!(size_of::<Header>(), HEADER_BYTES);
 }

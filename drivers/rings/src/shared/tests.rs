@@ -123,7 +123,7 @@ fn p7_updates_from_many_threads_are_all_counted() {
 }
 
 #[test]
-fn words_are_those_that_all_others_access_and_only_whole_ones() {
+fn p7_words_are_those_that_all_others_access_and_only_whole_ones() {
     let shared = shared(20);
     shared.write(8, &7u64.to_ne_bytes()).unwrap();
     let words = shared.words(0, 2).unwrap();

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::thread;
 
 #[test]
-fn a_mutex_keeps_others_out_and_what_is_fenced_under_it_is_seen() {
+fn p7_a_mutex_keeps_others_out_and_what_is_fenced_under_it_is_seen() {
     const ROUNDS: u32 = 30;
     for (tasks, per_node) in [(4, 1), (4, 4), (3, 2)] {
         let inside = [const { AtomicBool::new(false) }; 2];
@@ -45,7 +45,7 @@ fn a_mutex_keeps_others_out_and_what_is_fenced_under_it_is_seen() {
 }
 
 #[test]
-fn mutexes_are_given_in_the_order_of_asking() {
+fn p7_mutexes_are_given_in_the_order_of_asking() {
     // Tasks ask one after the other while task 0 holds it; the owner is task 4.
     let (asked, order) = (AtomicU32::new(0), AtomicU32::new(0));
     on_tasks(5, 1, SMALL, |library| {
@@ -86,7 +86,7 @@ fn mutexes_are_given_in_the_order_of_asking() {
 }
 
 #[test]
-fn a_mutex_that_does_not_exist_is_refused_by_its_owner() {
+fn r8_a_mutex_that_does_not_exist_is_refused_by_its_owner() {
     on_tasks(2, 1, SMALL, |library| {
         assert_eq!(library.lock(0, 1), Err(Error::NoMutex { task: 1, mutex: 0 }));
         let too_many = library.create_mutexes(SMALL.mutexes + library.task());
@@ -137,7 +137,7 @@ fn hold_back_a_signal(world: &World, entered: &AtomicBool) {
 }
 
 #[test]
-fn a_mutex_is_refused_by_an_owner_that_has_yet_to_leave_the_barrier_before_its_destruction() {
+fn m6_a_mutex_is_refused_by_an_owner_that_has_yet_to_leave_the_barrier_before_its_destruction() {
     let (stepped, entered) = (Barrier::new(2), AtomicBool::new(false));
     on_nodes(machine_of(2, 1), |node| {
         let library = Library::init(node, SMALL).unwrap();
@@ -164,7 +164,7 @@ fn a_mutex_is_refused_by_an_owner_that_has_yet_to_leave_the_barrier_before_its_d
 }
 
 #[test]
-fn a_mutex_that_was_unlocked_on_another_context_is_free_when_mutexes_are_destroyed() {
+fn p3_a_mutex_that_was_unlocked_on_another_context_is_free_when_mutexes_are_destroyed() {
     let over = AtomicBool::new(false);
     // What task 1 sends on context 1 goes when nothing else has moved for long.
     let hold_back = |world: &World| {
@@ -205,7 +205,7 @@ fn a_mutex_that_was_unlocked_on_another_context_is_free_when_mutexes_are_destroy
 }
 
 #[test]
-fn threads_with_contexts_of_their_own_wait_for_each_other() {
+fn p3_threads_with_contexts_of_their_own_wait_for_each_other() {
     const ROUNDS: u32 = 40;
     let settings = Settings { contexts: 2, ..SMALL };
     let (inside, left) = (AtomicBool::new(false), AtomicU32::new(4));

@@ -67,14 +67,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn dimensions_are_as_near_to_each_other_as_can_be(nodes in 1u32..3000, count in 1usize..5) {
+        fn g1_dimensions_are_as_near_to_each_other_as_can_be(nodes in 1u32..3000, count in 1usize..5) {
             let mut dims = vec![0; count];
             dims_create(nodes, &mut dims).unwrap();
             prop_assert_eq!(Some(dims), all(nodes, count, nodes).into_iter().min());
         }
 
         #[test]
-        fn dimensions_that_are_given_stay(a in 1u32..6, b in 1u32..40) {
+        fn g1_dimensions_that_are_given_stay(a in 1u32..6, b in 1u32..40) {
             let mut dims = [0, a, 0];
             dims_create(a * b, &mut dims).unwrap();
             prop_assert_eq!((dims[1], dims[0] * dims[2]), (a, b));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn dims_the_examples_of_the_standard() {
+    fn g1_dims_the_examples_of_the_standard() {
         let create = |nodes, mut dims: [u32; 3]| dims_create(nodes, &mut dims).map(|()| dims);
         assert_eq!(create(6, [0, 0, 1]), Ok([3, 2, 1]));
         assert_eq!(create(7, [0, 0, 1]), Ok([7, 1, 1]));

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_in_the_grid_are_neighbours_in_the_torus() {
+    fn d2_neighbours_in_the_grid_are_neighbours_in_the_torus() {
         check("2x2x2", 2, &[4, 2, 2], true);
         check("2x2x2", 1, &[4, 2], true);
         check("2x2x2", 1, &[8], true);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_that_does_not_fit_has_no_embedding() {
+    fn d2_a_grid_that_does_not_fit_has_no_embedding() {
         let shape: TorusShape = "3x4".parse().unwrap();
         assert!(Embedding::find(&shape, 1, &[6, 2]).is_none());
         assert!(Embedding::find(&shape, 1, &[2, 2]).is_none());

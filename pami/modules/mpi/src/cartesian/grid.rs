@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_and_coordinates_are_inverse() {
+    fn g1_ranks_and_coordinates_are_inverse() {
         let grid = Grid::new(&[3, 4, 2], &[true, false, true]).unwrap();
         for rank in 0..24 {
             let coords = grid.coords(rank).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn shifts_end_at_edges_and_run_round_rings() {
+    fn g1_shifts_end_at_edges_and_run_round_rings() {
         let grid = Grid::new(&[3, 4], &[true, false]).unwrap();
         // Rank 5 is at (1, 1).
         assert_eq!(grid.shift(5, 0, 1), Ok((1, 9)));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_grid_are_grids() {
+    fn g1_parts_of_a_grid_are_grids() {
         let grid = Grid::new(&[3, 4, 2], &[true, false, true]).unwrap();
         // Rank 13 is at (1, 2, 1).
         let (sub, color, key) = grid.sub(13, &[true, false, true]).unwrap();

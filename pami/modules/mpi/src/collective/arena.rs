@@ -100,7 +100,7 @@ mod tests {
     use std::vec;
 
     #[test]
-    fn ranges_do_not_meet_and_gaps_are_used() {
+    fn p11_ranges_do_not_meet_and_gaps_are_used() {
         let memory = pami::Buffer::new(vec![0u8; 1024].leak()).unwrap().share();
         let limit = memory.len();
         let arena = Arena::new(memory);

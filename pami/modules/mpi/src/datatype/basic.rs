@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_those_of_the_languages_types() {
+    fn p10_sizes_are_those_of_the_languages_types() {
         fn check<T: Native>() {
             assert_eq!((T::BASIC.bytes(), T::BASIC.align()), (size_of::<T>(), align_of::<T>()));
         }

@@ -120,7 +120,7 @@ fn make(types: &Types, recipe: &Recipe) -> Result<(Datatype, Model), TypeError> 
 
 proptest! {
     #[test]
-    fn packing_takes_the_bytes_of_the_type_map_in_order(recipe in recipes(), count in 0usize..4) {
+    fn p10_packing_takes_the_bytes_of_the_type_map_in_order(recipe in recipes(), count in 0usize..4) {
         let types = types();
         let (datatype, model) = match make(&types, &recipe) {
             Ok(made) => made,
@@ -185,7 +185,7 @@ proptest! {
 }
 
 #[test]
-fn regular_types_are_one_run_and_have_a_layout() {
+fn p10_regular_types_are_one_run_and_have_a_layout() {
     let types = types();
     let double = Datatype::of::<f64>();
     let column = types.vector(100_000, 1, 7, &double).unwrap();
@@ -241,7 +241,7 @@ fn q2_what_is_repeated_becomes_a_level_and_no_runs() {
 }
 
 #[test]
-fn a_structure_has_the_extent_that_a_compiler_gives_it() {
+fn p10_a_structure_has_the_extent_that_a_compiler_gives_it() {
     let types = types();
     let (byte, double) = (Datatype::of::<i8>(), Datatype::of::<f64>());
     let made = types.structure(&[(1, 0, &double), (1, 8, &byte)]).unwrap();
@@ -257,7 +257,7 @@ fn a_structure_has_the_extent_that_a_compiler_gives_it() {
 }
 
 #[test]
-fn counts_and_elements_are_undefined_where_the_standard_says_so() {
+fn p10_counts_and_elements_are_undefined_where_the_standard_says_so() {
     let types = types();
     let made = types.structure(&[(2, 0, &Datatype::of::<i32>()), (1, 8, &Datatype::of::<f64>())]).unwrap();
     assert_eq!((made.get_count(32), made.get_count(24)), (Some(2), None));
@@ -269,7 +269,7 @@ fn counts_and_elements_are_undefined_where_the_standard_says_so() {
 }
 
 #[test]
-fn signatures_match_value_by_value() {
+fn m6_signatures_match_value_by_value() {
     let types = types();
     let (int, double) = (Datatype::of::<i32>(), Datatype::of::<f64>());
     let a = types.structure(&[(2, 0, &int), (1, 8, &double)]).unwrap();
@@ -281,7 +281,7 @@ fn signatures_match_value_by_value() {
 }
 
 #[test]
-fn a_place_is_free_when_the_last_handle_goes() {
+fn p11_a_place_is_free_when_the_last_handle_goes() {
     let types = Types::on_heap(2, 4);
     let int = Datatype::of::<i32>();
     let first = types.contiguous(2, &int).unwrap();
@@ -300,7 +300,7 @@ fn a_place_is_free_when_the_last_handle_goes() {
 }
 
 #[test]
-fn what_is_too_much_is_refused_by_name() {
+fn r8_what_is_too_much_is_refused_by_name() {
     let types = types();
     let double = Datatype::of::<f64>();
     let displacements: Vec<isize> = (0..200).map(|n| n * n).collect();

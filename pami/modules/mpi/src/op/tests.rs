@@ -13,7 +13,7 @@ fn allowed(op: Op) -> Vec<Basic> {
 }
 
 #[test]
-fn operators_take_the_types_that_the_standard_lists() {
+fn g3_operators_take_the_types_that_the_standard_lists() {
     use Basic as B;
     let integers = [B::I8, B::I16, B::I32, B::I64, B::U8, B::U16, B::U32, B::U64];
     let floats = [B::F32, B::F64];
@@ -41,7 +41,7 @@ fn operators_take_the_types_that_the_standard_lists() {
 }
 
 #[test]
-fn a_local_reduction_puts_the_input_first() {
+fn g3_a_local_reduction_puts_the_input_first() {
     fn second(into: &mut [u8], from: &[u8], order: Order, _: &Datatype) {
         if order == Order::IntoFirst {
             into.copy_from_slice(from);
@@ -72,7 +72,7 @@ fn a_local_reduction_puts_the_input_first() {
 }
 
 #[test]
-fn an_applications_operator_takes_any_type_but_the_largest() {
+fn g3_an_applications_operator_takes_any_type_but_the_largest() {
     fn nothing(_: &mut [u8], _: &[u8], _: Order, _: &Datatype) {}
     let types = crate::Types::on_heap(4, 4);
     let double = Datatype::of::<f64>();

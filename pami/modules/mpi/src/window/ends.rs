@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cookie_says_all_of_an_operation() {
+    fn p7_a_cookie_says_all_of_an_operation() {
         for end in [End::Local, End::Remote, End::Both, End::Fence, End::Split] {
             let name = Name { end, window: 200, rank: 3_000_000_001, request: 65_535 };
             assert_eq!(Name::of_cookie(name.cookie()), Some(name));

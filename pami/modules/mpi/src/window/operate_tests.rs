@@ -20,7 +20,7 @@ fn read(memory: &Shared) -> Vec<u8> {
 }
 
 #[test]
-fn blocks_are_combined_and_what_lies_between_stays() {
+fn p7_blocks_are_combined_and_what_lies_between_stays() {
     let memory = memory(&(0..40).collect::<Vec<u8>>());
     let operation = WindowOperation::new(Op::Sum, Basic::U8, AccumulateKind::Fetch).unwrap();
     let places = WindowBlocks { first: 3, block: 2, stride: 5, skip: 1, len: 4 };
@@ -37,7 +37,7 @@ fn blocks_are_combined_and_what_lies_between_stays() {
 }
 
 #[test]
-fn words_that_are_broken_or_unaligned_are_values_too() {
+fn p7_words_that_are_broken_or_unaligned_are_values_too() {
     for (len, at) in [(12, 8), (16, 2), (16, 6)] {
         let memory = memory(&[0; 16][..len]);
         memory.write(at, &7u32.to_ne_bytes()).unwrap();
@@ -49,7 +49,7 @@ fn words_that_are_broken_or_unaligned_are_values_too() {
 }
 
 #[test]
-fn a_value_is_swapped_only_for_what_is_expected() {
+fn p7_a_value_is_swapped_only_for_what_is_expected() {
     let memory = memory(&5u16.to_ne_bytes());
     let operation = WindowOperation::new(Op::NoOp, Basic::U16, AccumulateKind::Compare).unwrap();
     let places = WindowBlocks { first: 0, block: 2, stride: 2, skip: 0, len: 2 };
@@ -64,7 +64,7 @@ fn a_value_is_swapped_only_for_what_is_expected() {
 }
 
 #[test]
-fn sums_of_several_threads_and_updates_of_words_are_all_there() {
+fn p7_sums_of_several_threads_and_updates_of_words_are_all_there() {
     let memory = memory(&[0; 64]);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -86,7 +86,7 @@ fn sums_of_several_threads_and_updates_of_words_are_all_there() {
 }
 
 #[test]
-fn requests_that_no_origin_sends_do_not_fit() {
+fn d9_requests_that_no_origin_sends_do_not_fit() {
     let operation = WindowOperation::new(Op::Sum, Basic::I32, AccumulateKind::Combine).unwrap();
     for places in [
         WindowBlocks { first: 0, block: 6, stride: 8, skip: 0, len: 12 },

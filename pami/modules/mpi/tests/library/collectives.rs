@@ -26,7 +26,7 @@ fn gaps(comm: Comm, words: &[u32]) -> Data {
 }
 
 #[test]
-fn more_than_there_is_room_for_wait_and_keep_their_order() {
+fn p11_more_than_there_is_room_for_wait_and_keep_their_order() {
     run_with(4, 2, tight(), |mpi| {
         let world = mpi.world();
         let data: Vec<_> = (0..40).map(|n| gaps(world, &[1000 * n + world.rank(); 100])).collect();
@@ -76,7 +76,7 @@ fn add(into: &mut [u8], from: &[u8], _: Order, datatype: &Datatype) {
 }
 
 #[test]
-fn an_applications_operator_is_told_its_datatype() {
+fn g3_an_applications_operator_is_told_its_datatype() {
     run(5, 1, |mpi| {
         let (world, op) = (mpi.world(), Op::create(add, true));
         let rank = world.rank();
@@ -125,7 +125,7 @@ fn r4_reductions_of_any_size_work_with_default_settings() {
 }
 
 #[test]
-fn one_that_never_fits_is_refused_by_name() {
+fn r8_one_that_never_fits_is_refused_by_name() {
     run_with(2, 1, tight(), |mpi| {
         let world = mpi.world();
         let large = gaps(world, &[7; 600]);
@@ -139,7 +139,7 @@ fn one_that_never_fits_is_refused_by_name() {
 }
 
 #[test]
-fn lists_of_counts_run_out_and_come_back() {
+fn r8_lists_of_counts_run_out_and_come_back() {
     let lists = Settings { collective_lists: 2, ..tight() };
     let counts = Settings { collective_lists: 5, collective_counts: 6, ..tight() };
     let both = Settings { collective_lists: 2, collective_counts: 6, ..tight() };
@@ -173,7 +173,7 @@ fn two_lists_and_no_more(mpi: Library) {
 }
 
 #[test]
-fn what_other_members_call_differently_ends_with_an_error() {
+fn r4_what_other_members_call_differently_ends_with_an_error() {
     run_with(2, 1, Settings::default(), |mpi| {
         let world = mpi.world();
         let data = room(2 + world.rank() as usize);
@@ -183,7 +183,7 @@ fn what_other_members_call_differently_ends_with_an_error() {
 }
 
 #[test]
-fn every_size_of_communicator_gathers_scans_and_scatters() {
+fn g3_every_size_of_communicator_gathers_scans_and_scatters() {
     for tasks in 1..=9 {
         run_with(tasks, 1, Settings::default(), |mpi| {
             let world = mpi.world();

@@ -15,7 +15,7 @@ fn sum(comm: &Comm, value: u32) -> u32 {
 }
 
 #[test]
-fn a_duplicate_is_a_world_of_its_own() {
+fn g1_a_duplicate_is_a_world_of_its_own() {
     run_with(3, 1, two_contexts(), |mpi| {
         let world = mpi.world();
         let twin = world.dup().unwrap();
@@ -44,7 +44,7 @@ fn a_duplicate_is_a_world_of_its_own() {
 }
 
 #[test]
-fn a_split_orders_by_key_and_then_by_rank() {
+fn g1_a_split_orders_by_key_and_then_by_rank() {
     run_with(7, 2, two_contexts(), |mpi| {
         let world = mpi.world();
         let rank = world.rank();
@@ -61,7 +61,7 @@ fn a_split_orders_by_key_and_then_by_rank() {
 }
 
 #[test]
-fn groups_make_communicators_with_or_without_the_others() {
+fn g1_groups_make_communicators_with_or_without_the_others() {
     run(5, 1, |mpi| {
         let world = mpi.world();
         let group = mpi.group_incl(&world.group().unwrap(), &[4, 0, 2]).unwrap();
@@ -77,7 +77,7 @@ fn groups_make_communicators_with_or_without_the_others() {
 }
 
 #[test]
-fn numbers_and_places_of_communicators_are_used_again() {
+fn p11_numbers_and_places_of_communicators_are_used_again() {
     run_with(2, 1, Settings { communicators: 5, ..two_contexts() }, |mpi| {
         let world = mpi.world();
         for round in 0..40 {
@@ -103,7 +103,7 @@ fn numbers_and_places_of_communicators_are_used_again() {
 }
 
 #[test]
-fn threads_make_communicators_of_different_parents_at_once() {
+fn r1_threads_make_communicators_of_different_parents_at_once() {
     run_threads(2, 1, two_contexts(), Threads::Multiple, |mpi| {
         let parents = [mpi.world().dup().unwrap(), mpi.world().dup().unwrap()];
         std::thread::scope(|scope| {
@@ -124,7 +124,7 @@ fn threads_make_communicators_of_different_parents_at_once() {
 }
 
 #[test]
-fn threads_share_a_communicator_and_even_its_context() {
+fn p3_threads_share_a_communicator_and_even_its_context() {
     run_threads(2, 1, Settings::default(), Threads::Multiple, |mpi| {
         let world = mpi.world();
         let other = 1 - world.rank() as i32;
@@ -143,7 +143,7 @@ fn threads_share_a_communicator_and_even_its_context() {
 }
 
 #[test]
-fn attributes_are_copied_and_deleted_as_their_keys_say() {
+fn m6_attributes_are_copied_and_deleted_as_their_keys_say() {
     run(1, 1, |mpi| {
         let world = mpi.world();
         let copied = mpi.create_keyval(Copying::Same, None, 0).unwrap();
@@ -164,7 +164,7 @@ fn attributes_are_copied_and_deleted_as_their_keys_say() {
 }
 
 #[test]
-fn what_a_delete_function_is_handed_behind_a_dup_that_failed_is_no_communicator() {
+fn m6_what_a_delete_function_is_handed_behind_a_dup_that_failed_is_no_communicator() {
     run(1, 1, |mpi| {
         let (world, outcomes) = (mpi.world(), &*Box::leak(Box::new(Mutex::new(Vec::new()))));
         let fails = Box::leak(Box::new(|_, _, _, _| Err(7)));

@@ -6,7 +6,7 @@ use mpi::{ANY_SOURCE, Class, Error, Mpi, Settings, Threads};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 #[test]
-fn what_waits_for_a_dead_node_ends_with_its_name() {
+fn r2_what_waits_for_a_dead_node_ends_with_its_name() {
     run_tasks(3, 1, Settings::default(), Threads::Single, |mpi| {
         let world = mpi.world();
         // Nobody dies in the middle of init.

@@ -25,7 +25,7 @@ fn receive(comm: &Comm, len: usize, salt: u32, source: i32, tag: i32) -> Status 
 }
 
 #[test]
-fn every_length_arrives_whether_it_is_waited_for_or_not() {
+fn p6_every_length_arrives_whether_it_is_waited_for_or_not() {
     for per_node in [1, 2] {
         run(2, per_node, |mpi| {
             let world = mpi.world();
@@ -157,7 +157,7 @@ fn p10_however_data_lies_it_goes_as_what_lies_in_one_piece_and_its_type_may_be_f
 }
 
 #[test]
-fn messages_do_not_overtake_whatever_way_they_take() {
+fn p6_messages_do_not_overtake_whatever_way_they_take() {
     run(2, 1, |mpi| {
         let world = mpi.world();
         let lengths: Vec<usize> = (0..40).map(|n| LENGTHS[n * 7 % 4]).collect();
@@ -177,7 +177,7 @@ fn messages_do_not_overtake_whatever_way_they_take() {
 }
 
 #[test]
-fn posted_receives_are_served_in_order_and_wildcards_take_what_comes_first() {
+fn p5_posted_receives_are_served_in_order_and_wildcards_take_what_comes_first() {
     run(3, 1, |mpi| {
         let world = mpi.world();
         match world.rank() {
@@ -213,7 +213,7 @@ fn posted_receives_are_served_in_order_and_wildcards_take_what_comes_first() {
 }
 
 #[test]
-fn a_message_that_is_too_long_is_an_error_and_nothing_behind_the_room_is_touched() {
+fn p8_a_message_that_is_too_long_is_an_error_and_nothing_behind_the_room_is_touched() {
     run(2, 1, |mpi| {
         let world = mpi.world();
         for len in [2usize, 1000, 5000] {
@@ -241,7 +241,7 @@ fn a_message_that_is_too_long_is_an_error_and_nothing_behind_the_room_is_touched
 }
 
 #[test]
-fn a_receive_is_cancelled_only_before_its_match() {
+fn p5_a_receive_is_cancelled_only_before_its_match() {
     run(2, 1, |mpi| {
         let world = mpi.world();
         if world.rank() == 0 {
@@ -268,7 +268,7 @@ fn a_receive_is_cancelled_only_before_its_match() {
 }
 
 #[test]
-fn probes_tell_what_is_there_and_a_matched_one_keeps_it() {
+fn p6_probes_tell_what_is_there_and_a_matched_one_keeps_it() {
     run(2, 1, |mpi| {
         let world = mpi.world();
         if world.rank() == 0 {
@@ -301,7 +301,7 @@ fn probes_tell_what_is_there_and_a_matched_one_keeps_it() {
 }
 
 #[test]
-fn nobody_is_a_partner_that_is_always_ready() {
+fn p4_nobody_is_a_partner_that_is_always_ready() {
     run(1, 1, |mpi| {
         let world = mpi.world();
         let data = room(2);
@@ -316,7 +316,7 @@ fn nobody_is_a_partner_that_is_always_ready() {
 }
 
 #[test]
-fn a_synchronous_send_is_complete_once_a_receive_has_matched() {
+fn p5_a_synchronous_send_is_complete_once_a_receive_has_matched() {
     run(2, 2, |mpi| {
         let world = mpi.world();
         for len in LENGTHS {
@@ -337,7 +337,7 @@ fn a_synchronous_send_is_complete_once_a_receive_has_matched() {
 }
 
 #[test]
-fn mistakes_have_the_classes_of_the_standard() {
+fn m6_mistakes_have_the_classes_of_the_standard() {
     run(1, 1, |mpi| {
         let (world, data) = (mpi.world(), room(1));
         assert_eq!(world.send(&data, 1, 0).unwrap_err().class(), Class::Rank);

@@ -13,7 +13,7 @@ fn tight() -> Settings {
 }
 
 #[test]
-fn a_hundred_unexpected_messages_are_received_from_the_last_to_the_first() {
+fn p6_a_hundred_unexpected_messages_are_received_from_the_last_to_the_first() {
     run_with(2, 1, tight(), |mpi| {
         let world = mpi.world();
         if world.rank() == 0 {
@@ -32,7 +32,7 @@ fn a_hundred_unexpected_messages_are_received_from_the_last_to_the_first() {
 }
 
 #[test]
-fn senders_that_run_ahead_are_held_back_and_lose_nothing() {
+fn p11_senders_that_run_ahead_are_held_back_and_lose_nothing() {
     run_with(4, 2, tight(), |mpi| {
         let world = mpi.world();
         if world.rank() == 0 {
@@ -53,7 +53,7 @@ fn senders_that_run_ahead_are_held_back_and_lose_nothing() {
 }
 
 #[test]
-fn without_requests_there_is_an_error_and_the_rest_goes_on() {
+fn r8_without_requests_there_is_an_error_and_the_rest_goes_on() {
     run_with(1, 1, Settings { requests: 3, ..tight() }, |mpi| {
         let (world, data) = (mpi.world(), room(1));
         let mut requests: Vec<Request> = (0..3).map(|_| world.irecv(&data, 0, 0).unwrap()).collect();
@@ -295,7 +295,7 @@ fn r8_a_hundred_thousand_of_everything_come_and_go() {
 }
 
 #[test]
-fn types_of_any_number_of_runs_go_round() {
+fn p11_types_of_any_number_of_runs_go_round() {
     run(2, 1, |mpi| {
         let world = mpi.world();
         let (rank, other) = (world.rank(), 1 - world.rank() as i32);
@@ -322,7 +322,7 @@ fn types_of_any_number_of_runs_go_round() {
 }
 
 #[test]
-fn the_one_of_several_that_failed_is_named() {
+fn r8_the_one_of_several_that_failed_is_named() {
     run(1, 1, |mpi| {
         let (world, short, data) = (mpi.world(), room(1), room(4));
         let mut requests = [0, 1, 2].map(|tag| world.irecv(&short, 0, tag).unwrap());
@@ -345,7 +345,7 @@ fn the_one_of_several_that_failed_is_named() {
 }
 
 #[test]
-fn a_buffer_takes_as_many_messages_as_fit() {
+fn r8_a_buffer_takes_as_many_messages_as_fit() {
     run(2, 1, |mpi| {
         const COUNT: usize = 1500;
         let world = mpi.world();
@@ -380,7 +380,7 @@ fn a_buffer_takes_as_many_messages_as_fit() {
 }
 
 #[test]
-fn a_barrier_lets_nobody_through_before_all_have_come() {
+fn g3_a_barrier_lets_nobody_through_before_all_have_come() {
     static CAME: AtomicU32 = AtomicU32::new(0);
     run(5, 1, |mpi| {
         let world = mpi.world();
@@ -454,7 +454,7 @@ fn combine(into: &mut [u8], from: &[u8], _: Order, _: &Datatype) {
 }
 
 #[test]
-fn a_long_reduction_has_the_large_place_if_that_is_free_and_goes_in_short_runs_else() {
+fn p11_a_long_reduction_has_the_large_place_if_that_is_free_and_goes_in_short_runs_else() {
     let calls = |collective_large| {
         let settings = Settings { collective_work: 64, collective_large, ..Settings::default() };
         COMBINED.store(0, SeqCst);
@@ -495,7 +495,7 @@ fn r4_what_waits_behind_a_reduction_that_fails_before_it_begins_goes_on() {
 }
 
 #[test]
-fn a_send_to_nobody_takes_no_request() {
+fn p11_a_send_to_nobody_takes_no_request() {
     run_with(1, 1, Settings { requests: 3, ..tight() }, |mpi| {
         let (world, data) = (mpi.world(), room(1));
         let mut requests: Vec<Request> = (0..3).map(|_| world.irecv(&data, 0, 0).unwrap()).collect();

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 #[test]
-fn every_operator_does_to_windows_what_it_does_in_a_plain_loop() {
+fn l1_every_operator_does_to_windows_what_it_does_in_a_plain_loop() {
     fn plain(op: Op, a: i32, b: i32) -> i32 {
         match op {
             Op::Max => a.max(b),
@@ -80,7 +80,7 @@ fn every_operator_does_to_windows_what_it_does_in_a_plain_loop() {
 }
 
 #[test]
-fn values_of_every_size_are_combined() {
+fn p7_values_of_every_size_are_combined() {
     use pami::operator::LocatedF64;
     run(2, 1, |mpi| {
         let world = mpi.world();
@@ -112,7 +112,7 @@ fn values_of_every_size_are_combined() {
 }
 
 #[test]
-fn concurrent_updates_of_all_kinds_are_atomic_towards_each_other() {
+fn p7_concurrent_updates_of_all_kinds_are_atomic_towards_each_other() {
     for per_node in [1, 2, 4] {
         for split in [Split::TargetOnly, Split::OriginOnly, Split::Advice] {
             let settings = Settings { accumulate: split, ..Settings::default() };
@@ -196,7 +196,7 @@ fn l5_sums_have_the_same_bits_however_they_are_split() {
 }
 
 #[test]
-fn accumulates_of_one_origin_take_effect_in_their_order() {
+fn f1_accumulates_of_one_origin_take_effect_in_their_order() {
     for per_node in [1, 2] {
         for split in [Split::TargetOnly, Split::OriginOnly, Split::Advice] {
             let settings = Settings { accumulate: split, ..Settings::default() };
@@ -247,7 +247,7 @@ fn accumulates_of_one_origin_take_effect_in_their_order() {
 }
 
 #[test]
-fn words_at_the_broken_end_of_memory_are_combined_too() {
+fn p7_words_at_the_broken_end_of_memory_are_combined_too() {
     run(2, 1, |mpi| {
         let world = mpi.world();
         let other = 1 - world.rank() as i32;

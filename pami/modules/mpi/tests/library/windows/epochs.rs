@@ -32,7 +32,7 @@ fn f1_a_fence_ends_the_puts_and_gets_of_all() {
 }
 
 #[test]
-fn every_pair_of_types_goes_where_it_belongs() {
+fn p10_every_pair_of_types_goes_where_it_belongs() {
     for per_node in [1, 2] {
         run(2, per_node, |mpi| {
             let (world, types, int) = (mpi.world(), mpi.types(), Datatype::of::<u32>());
@@ -141,7 +141,7 @@ fn f1_flush_and_unlock_complete_what_was_begun() {
 }
 
 #[test]
-fn exclusive_locks_keep_others_out_and_shared_ones_do_not() {
+fn p7_exclusive_locks_keep_others_out_and_shared_ones_do_not() {
     for per_node in [1, 4] {
         run(4, per_node, |mpi| {
             let world = mpi.world();
@@ -170,7 +170,7 @@ fn exclusive_locks_keep_others_out_and_shared_ones_do_not() {
 }
 
 #[test]
-fn lock_all_shares_everybody_and_several_locks_are_one_epoch() {
+fn p7_lock_all_shares_everybody_and_several_locks_are_one_epoch() {
     run(3, 2, |mpi| {
         let world = mpi.world();
         let (win, memory) = window::<u32>(&world, 3);
@@ -199,7 +199,7 @@ fn lock_all_shares_everybody_and_several_locks_are_one_epoch() {
 }
 
 #[test]
-fn requests_of_accesses_are_waited_for_as_all_are() {
+fn f1_requests_of_accesses_are_waited_for_as_all_are() {
     run(2, 1, |mpi| {
         let world = mpi.world();
         let (win, _) = window::<u32>(&world, 8);
@@ -229,7 +229,7 @@ fn requests_of_accesses_are_waited_for_as_all_are() {
 }
 
 #[test]
-fn threads_have_windows_of_their_own_at_work_at_once() {
+fn p3_threads_have_windows_of_their_own_at_work_at_once() {
     let settings = Settings { contexts: 2, ..Settings::default() };
     run_threads(2, 1, settings, Threads::Multiple, |mpi| {
         let first = mpi.world();
@@ -256,7 +256,7 @@ fn threads_have_windows_of_their_own_at_work_at_once() {
 }
 
 #[test]
-fn an_origin_sleeps_while_its_target_has_no_room() {
+fn n8_an_origin_sleeps_while_its_target_has_no_room() {
     run(2, 2, |mpi| {
         let world = mpi.world();
         let (win, _) = window::<u32>(&world, 5000);

@@ -10,7 +10,7 @@ use pami::packet::{Envelope, Kind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 #[test]
-fn accesses_outside_epochs_and_epochs_that_do_not_fit_are_refused() {
+fn m6_accesses_outside_epochs_and_epochs_that_do_not_fit_are_refused() {
     run(2, 1, |mpi| {
         let world = mpi.world();
         let (win, _) = window::<u32>(&world, 4);
@@ -42,7 +42,7 @@ fn accesses_outside_epochs_and_epochs_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn accesses_that_do_not_fit_are_refused() {
+fn p8_accesses_that_do_not_fit_are_refused() {
     run(2, 2, |mpi| {
         let world = mpi.world();
         let (win, _) = window::<u32>(&world, 4);
@@ -77,7 +77,7 @@ fn accesses_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn limits_of_the_settings_are_named_and_all_processes_are_told() {
+fn r8_limits_of_the_settings_are_named_and_all_processes_are_told() {
     let settings = Settings { windows: 2, window_ranks: 5, window_memory: 256, ..Settings::default() };
     run_with(2, 1, settings, |mpi| {
         let world = mpi.world();
