@@ -24,9 +24,6 @@ use heapless::Vec;
 /// Targets of one fence that are asked at once.
 pub const FENCED_AT_ONCE: usize = 16;
 
-/// Bytes that a fence under way takes of its operation's place.
-pub const STATE_BYTES: usize = size_of::<FenceState>();
-
 /// A fence under way.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct FenceState {

@@ -46,11 +46,7 @@ pub struct Send<'a, A: 'static> {
     pub remote_done: Option<Done<A>>,
 }
 
-/// Bytes that a send under way takes of its operation's place: its header, where its data is and how much of it went. None
-/// of it is there for fences (SPEC F-4).
-pub const STATE_BYTES: usize = size_of::<SendState>();
-
-/// A send under way.
+/// A send under way: its header, where its data is and how much of it went. None of it is there for fences (SPEC F-4).
 pub(crate) struct SendState {
     dispatch: u8,
     header: Vec<u8, HEADER_LIMIT>,

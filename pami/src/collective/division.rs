@@ -168,15 +168,6 @@ impl Form {
             Self::OthersOnly => tree && matches!(call.collective, Collective::Gather | Collective::Reduce),
         }
     }
-
-    /// Whether an endpoint is instructed, or else called back.
-    pub fn instructs(self, is_root: bool) -> bool {
-        match self {
-            Self::All => true,
-            Self::RootOnly => is_root,
-            Self::OthersOnly => !is_root,
-        }
-    }
 }
 
 #[cfg(test)]

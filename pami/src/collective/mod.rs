@@ -49,7 +49,7 @@
 //! - **Tree network.** `Combine` and `Spread` go to the adapter with the geometry's class route, at one rank of each node
 //!   and once in a collective; those of one geometry in the order of its collectives. Without a class route the call is
 //!   never made with that algorithm.
-//! - **Empty work.** `next_step` can take time in the number of ranks where a rank has nothing to do, as in an
+//! - **Empty work.** The next step can take time in the number of ranks where a rank has nothing to do, as in an
 //!   alltoall of empty blocks.
 //!
 //! # Folder

@@ -95,14 +95,6 @@ impl<'a> Schedule<'a> {
         scratch(&self.call)
     }
 
-    /// The next step, or `None` when the collective is complete at this rank.
-    pub fn next_step(&mut self) -> Option<Step> {
-        self.write_ahead();
-        let step = *self.first()?;
-        self.finish_step();
-        Some(step)
-    }
-
     /// The next step, if it was [written](Self::write_ahead). It stays the next one until it is [finished](Self::finish_step).
     #[inline]
     pub(super) fn first(&self) -> Option<&Step> {

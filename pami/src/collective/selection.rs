@@ -130,11 +130,7 @@ impl Query<'_> {
     /// Those that [`choose`](Self::choose) chooses from: valid ones. Where ranks share a node and short vectors may go by
     /// affinity domains, no others but the tree network are: the model knows nothing of what a domain's boundary
     /// costs those beside it.
-    pub fn permitted(&self) -> impl Iterator<Item = Candidate> + '_ {
-        self.permitted_entries().map(|entry| self.candidate(entry))
-    }
-
-    fn permitted_entries(&self) -> impl Iterator<Item = &'static AlgorithmEntry> + '_ {
+    fn permitted(&self) -> impl Iterator<Item = &'static AlgorithmEntry> + '_ {
         let affinity = || catalogue::entry(self.collective, Algorithm::Affinity);
         let favoured = self.placement.per_node > 1
             && self.bytes <= AFFINITY_LIMIT
@@ -158,7 +154,7 @@ impl Query<'_> {
                 .map(|()| entry)
                 .map_err(|unmet| SelectionError::Unmet(algorithm, unmet));
         }
-        let mut permitted = self.permitted_entries();
+        let mut permitted = self.permitted();
         match (permitted.next(), permitted.next()) {
             // What there is only one of need not be reckoned.
             (Some(only), None) => Ok(only),

@@ -51,15 +51,6 @@ impl Span {
     pub const fn end(self) -> usize {
         self.offset + self.len
     }
-
-    /// Whether the spans have an element in common.
-    pub fn overlaps(self, other: Self) -> bool {
-        self.area == other.area
-            && self.len > 0
-            && other.len > 0
-            && self.offset < other.end()
-            && other.offset < self.end()
-    }
 }
 
 /// Bits of a tag that number the message within its phase; those above number the phase.
@@ -287,17 +278,5 @@ mod tests {
         let mut round = Round::default();
         (0..=STEPS)
             .for_each(|at| round.copy(Span::new(Area::Output, at, 1), Span::new(Area::Scratch, at, 1)));
-    }
-
-    /// What every simulated schedule is judged by.
-    #[test]
-    fn g3_spans_overlap_where_they_have_an_element_in_common() {
-        let spans = |area| (0..4).flat_map(move |offset| (0..3).map(move |len| Span::new(area, offset, len)));
-        for one in spans(Area::Output) {
-            for other in spans(Area::Output).chain(spans(Area::Scratch)) {
-                let common = (one.offset..one.end()).any(|at| (other.offset..other.end()).contains(&at));
-                assert_eq!(one.overlaps(other), common && one.area == other.area, "{one:?}, {other:?}");
-            }
-        }
     }
 }

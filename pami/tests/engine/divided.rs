@@ -316,7 +316,7 @@ fn instructed(stage: &mut Stage, members: &Members, case: &Case, form: Form, num
         };
         let context = stage.member(members, rank);
         let root = if divided { task == case.root } else { rank == case.root };
-        if form.instructs(root) {
+        if root == (form == Form::RootOnly) {
             let collect = Collect { form, number, ..collect };
             stage.contexts[context].collect(collect).unwrap();
             continue;

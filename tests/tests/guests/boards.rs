@@ -1,5 +1,6 @@
 //! Boards, and how they boot (SPEC B-1, B-2, B-6).
 
+use crate::liveness::links_lost;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -225,7 +226,7 @@ fn messages(board: Board, arch: Arch, machine: &str, seconds: &str) {
     assert!(least <= 20, "two nodes that wait for two seconds take {least} hundredths at least");
     let unplugged = run("idle").torus("2").args(["--seconds", "8"]).unplug("node=1@500ms+3s").run().unwrap();
     expect_clean(&unplugged);
-    assert_eq!(unplugged.nodes[1].links_lost(), 1, "{}", unplugged.explain());
+    assert_eq!(links_lost(&unplugged.nodes[1]), 1, "{}", unplugged.explain());
 }
 
 #[test]

@@ -256,6 +256,11 @@ on_both_architectures! {
     }
 }
 
+/// How often the link of a node's card went down, as far as it said.
+pub fn links_lost(node: &NodeOutcome) -> u32 {
+    node.statuses.iter().rev().find_map(|status| status.number("lost")).unwrap_or(0)
+}
+
 /// The link of one of two nodes goes down and comes up again, or does not. `run` makes a run of a job.
 #[track_caller]
 pub fn expect_link_noticed(run: impl Fn(&str) -> Run) {
@@ -265,7 +270,7 @@ pub fn expect_link_noticed(run: impl Fn(&str) -> Run) {
     // Node 1 has sent less than it wants to, node 0 answers it when it is off.
     let outcome = alive().unplug("node=1@500ms+6s").run().unwrap();
     expect_clean(&outcome);
-    let lost: Vec<_> = outcome.nodes.iter().map(NodeOutcome::links_lost).collect();
+    let lost: Vec<_> = outcome.nodes.iter().map(links_lost).collect();
     assert_eq!(lost, [0, 1], "{}", outcome.explain());
     let states = told(&outcome.nodes[1]);
     assert!(states.contains(&1) && states.ends_with(&[0]), "{states:?}\n{}", outcome.explain());

@@ -8,6 +8,7 @@
 mod doors;
 mod source;
 mod terms;
+mod unused;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
 use source::{Module, Source};
+use syn::visit::Visit;
 
 /// Crates whose README draws them.
 const DRAWN: [&str; 8] = [
@@ -189,6 +191,32 @@ fn q1_what_a_crate_sees_has_a_name_of_its_own() {
     }
 }
 
+/// All that is below a folder, or the file itself.
+fn files(at: PathBuf) -> Vec<PathBuf> {
+    if at.is_file() {
+        return vec![at];
+    }
+    fs::read_dir(at).unwrap().flat_map(|entry| files(entry.unwrap().path())).collect()
+}
+
+#[test]
+fn q2_no_product_code_is_there_for_tests_alone() {
+    let names = DRAWN.into_iter().chain(OTHERS).chain(["jobs"]);
+    let sources: Vec<_> = names.map(|name| (name, Source::read(&folder(name).join("src/lib.rs")))).collect();
+    let mut used = unused::Used::default();
+    sources.iter().for_each(|(_, source)| used.note(source));
+    for file in ["jobs/examples", "xtask/src/main.rs"].into_iter().flat_map(|at| files(folder(at))) {
+        if file.extension().is_some_and(|it| it == "rs") {
+            used.visit_file(&syn::parse_file(&fs::read_to_string(file).unwrap()).unwrap());
+        }
+    }
+    let unused = sources.iter().flat_map(|(name, source)| {
+        unused::unused(source, &used).into_iter().map(move |it| format!("{name}: {it}"))
+    });
+    let unused: Vec<_> = unused.collect();
+    assert!(unused.is_empty(), "only tests use, if anything does:\n{}", unused.join("\n"));
+}
+
 /// A crate of these files.
 fn written(files: &[(&str, &str)]) -> Source {
     let folder = tempfile::tempdir().unwrap();
@@ -327,4 +355,38 @@ fn q1_a_name_of_two_types_is_found() {
     let alternatives = "mod aarch64 { pub struct Name; } mod riscv64 { pub struct Name; }";
     assert_eq!(wrong(alternatives, ""), "");
     assert_eq!(wrong(alternatives, "pub struct Name;"), "Name of a::this, b");
+}
+
+#[test]
+fn q2_what_only_tests_use_is_found() {
+    let found = |defined: &str, other: &str| {
+        let lib = "mod a; mod b; pub use a::Open; #[cfg(test)] mod tests { fn f(it: &crate::a::Shut) { it.name(); super::a::name() } }";
+        let source = written(&[("lib.rs", lib), ("a.rs", defined), ("b.rs", other)]);
+        let mut used = unused::Used::default();
+        used.note(&source);
+        unused::unused(&source, &used).join(", ")
+    };
+    let method = "pub struct Shut; impl Shut { pub(crate) fn name(&self) {} }";
+    for (defined, told) in [
+        ("pub fn name() {}", "a::name"),
+        ("pub const name: u32 = 1;", "a::name"),
+        ("pub(super) static name: u32 = 1;", "a::name"),
+        (method, "a::Shut::name"),
+        ("impl<T> Shut<T> { pub const name: u32 = 1; }", "a::Shut::name"),
+        ("trait Shut { fn name(&self) {} }", "a::Shut::name"),
+    ] {
+        assert_eq!(found(defined, ""), told, "{defined}");
+        assert_eq!(found(defined, "#[cfg(test)] fn f() { crate::a::name() }"), told, "{defined}");
+        assert_eq!(found(defined, "impl B { #[cfg(test)] fn f() { crate::a::name() } }"), told, "{defined}");
+        for used in ["fn f(it: It) { it.name() }", "const X: u32 = a::name;", "fn f() { assert!(it.name()) }"]
+        {
+            assert_eq!(found(defined, used), "", "{defined} {used}");
+        }
+    }
+    assert_eq!(found(method, "fn f(name: u32) -> u32 { name }"), "a::Shut::name");
+    assert_eq!(found("pub fn name() {}", "use crate::a::name; fn f() { name() }"), "");
+    assert_eq!(found("pub fn name() {}", "pub use crate::a::name as other;"), "");
+    let open =
+        "fn name() {} impl Open { pub fn name(&self) {} fn inner(&self) {} #[cfg(test)] pub fn test() {} }";
+    assert_eq!(found(open, ""), "");
 }

@@ -177,6 +177,23 @@ impl Source {
         self.names.keys().filter(|module| module.len() == 1).map(|module| module[0].clone()).collect()
     }
 
+    /// The names that the root hands on.
+    pub fn handed_on(&self) -> BTreeSet<&str> {
+        let root = self.names[&Vec::new()].iter();
+        root.filter(|(_, meaning)| matches!(meaning, Meaning::Alias(_)))
+            .map(|(name, _)| name.as_str())
+            .collect()
+    }
+
+    /// The names that a `use` gives another.
+    pub fn renamed(&self) -> impl Iterator<Item = &str> {
+        let all = self.names.values().flatten();
+        all.filter_map(|(name, meaning)| match meaning {
+            Meaning::Alias(path) => path.last().filter(|last| *last != name).map(String::as_str),
+            _ => None,
+        })
+    }
+
     /// Which module uses which.
     pub fn uses(&self) -> BTreeSet<(Module, Module)> {
         let all = self.paths.iter().flat_map(|(module, paths)| paths.iter().map(move |path| (module, path)));
@@ -244,7 +261,8 @@ fn flatten(tree: &UseTree, mut path: Vec<String>, leaves: &mut Vec<(Vec<String>,
     }
 }
 
-fn attributes(item: &Item) -> &[Attribute] {
+/// An item's attributes.
+pub fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(it) => &it.attrs,
         Item::Enum(it) => &it.attrs,

@@ -226,14 +226,6 @@ impl Torus {
         self.routers.iter().map(|router| router.waiting + router.ejection.len()).sum()
     }
 
-    /// The length of the longest queue, in packets.
-    pub fn longest_queue(&self) -> usize {
-        let of = |router: &Router| {
-            router.inputs.iter().map(VecDeque::len).max().unwrap_or(0).max(router.ejection.len())
-        };
-        self.routers.iter().map(of).max().unwrap_or(0)
-    }
-
     /// Writes one line on `node`'s occupied queues, such as `injection 8/8, +x 3/8 (next +y), ejection 8/8`.
     ///
     /// # Errors

@@ -70,11 +70,6 @@ impl NodeOutcome {
         self.end()?.number("status")
     }
 
-    /// How often the link of a card of its went down, as far as it said.
-    pub fn links_lost(&self) -> u32 {
-        self.statuses.iter().rev().find_map(|status| status.number("lost")).unwrap_or(0)
-    }
-
     /// How many of its log lines were dropped as its serial line was too slow, as far as it said.
     pub fn unlogged(&self) -> u32 {
         self.end().and_then(|end| end.number("unlogged")).unwrap_or(0)

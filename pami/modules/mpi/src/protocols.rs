@@ -17,8 +17,6 @@ const EAGER: u8 = 0;
 const CONTROL: u8 = 1;
 /// Data of a message whose CTS came.
 const DATA: u8 = 2;
-/// Ids from here on belong to collectives.
-pub const COLLECTIVE: u8 = 8;
 
 /// Factories that a library with so many contexts has.
 pub(crate) const fn factories(contexts: usize) -> usize {

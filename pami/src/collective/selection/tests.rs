@@ -329,8 +329,8 @@ proptest! {
             let chosen = query.choose(None).unwrap();
             let cost = query.candidate(chosen).cost;
             prop_assert_eq!(chosen.check(&query.metadata), Ok(()));
-            prop_assert!(query.permitted().any(|candidate| candidate.entry == chosen));
-            for candidate in query.permitted() {
+            prop_assert!(query.permitted().any(|entry| entry == chosen));
+            for candidate in query.permitted().map(|entry| query.candidate(entry)) {
                 prop_assert!(cost <= candidate.cost, "{} for {}", chosen.algorithm, candidate.entry.algorithm);
             }
             // What is kept out is kept out by affinity alone, which is then there.

@@ -313,11 +313,6 @@ impl Datatype {
         self.size().checked_mul(count)
     }
 
-    /// Whether `count` elements lie in one piece. Then they begin at the first byte of data.
-    pub fn is_contiguous(&self, count: usize) -> bool {
-        matches!(self.layout(count), Some((_, Layout::Contiguous)))
-    }
-
     /// Where the lowest byte of `count` elements is, in bytes from their origin, and how all lie from there, as PAMI takes it.
     /// `None` if there are too many. A table is to be used only while there is a handle of the type.
     pub fn layout(&self, count: usize) -> Option<(isize, Layout)> {

@@ -197,7 +197,7 @@ fn p10_regular_types_are_one_run_and_have_a_layout() {
     let columns = types.resized(&column, 0, 8).unwrap();
     assert!(matches!((columns.extent(), columns.layout(2)), (8, Some((0, Layout::Table(_, 2))))));
     let row = types.contiguous(1000, &double).unwrap();
-    assert!(row.is_contiguous(17));
+    assert!(matches!(row.layout(17), Some((0, Layout::Contiguous))));
     let plane = types.subarray(&[10, 20, 30], &[4, 20, 30], &[2, 0, 0], &double).unwrap();
     assert_eq!((plane.layout(1), plane.extent()), (Some((2 * 4800, Layout::Contiguous)), 48_000));
     let face = types.subarray(&[10, 20, 30], &[10, 20, 1], &[0, 0, 29], &double).unwrap();
