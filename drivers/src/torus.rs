@@ -50,7 +50,8 @@ const LEAST_MTU: u16 = 64;
 const MAC_PREFIX: [u8; 2] = [0x02, 0x50];
 
 /// About how many bytes of heap an adapter takes at most.
-pub const HEAP_BYTES: usize = RX_BUFFERS * (MOST_BULK + 128 + TAILROOM) + PLACES * size_of::<Neighbour>();
+pub const HEAP_BYTES: usize =
+    RX_BUFFERS * (MOST_BULK + 128 + TAILROOM) + PLACES * size_of::<StationAddress>();
 
 /// The rank address of the node with this rank; that of [`FABRIC`] is the network's own.
 pub const fn mac(rank: u32) -> [u8; 6] {
@@ -99,7 +100,7 @@ const NOBODY: u32 = FABRIC - 1;
 /// Where frames for a rank go.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
-struct Neighbour {
+struct StationAddress {
     rank: u32,
     /// The address, in the pieces of a [front](Fields).
     rest: u32,
@@ -110,7 +111,7 @@ struct Neighbour {
     learnt: bool,
 }
 
-impl Neighbour {
+impl StationAddress {
     fn new(rank: u32, address: [u8; 6], learnt: bool) -> Self {
         let [a, b, rest @ ..] = address;
         let (first, rest) = (u16::from_ne_bytes([a, b]), u32::from_ne_bytes(rest));
@@ -129,9 +130,9 @@ pub struct TorusAdapter<N: Nic> {
     nic: N,
     /// By cookie. Never freed: the device reads them.
     fronts: &'static [FrontMemory],
-    places: Box<[Neighbour; PLACES]>,
+    places: Box<[StationAddress; PLACES]>,
     /// Of a rank whose place has another.
-    by_rank: Neighbour,
+    by_rank: StationAddress,
     /// This node's rank, and the address that it sends from.
     node: u32,
     station: [u8; 6],
@@ -180,7 +181,7 @@ impl<N: Nic> TorusAdapter<N> {
             packet: [0; FRONT_BYTES],
         };
         let fronts = Box::leak((0..COOKIES).map(|_| FrontMemory(UnsafeCell::new(front))).collect());
-        let nobody = Neighbour::new(FABRIC, mac(FABRIC), false);
+        let nobody = StationAddress::new(FABRIC, mac(FABRIC), false);
         let places = Box::new([nobody; PLACES]);
         Ok(Self { nic, fronts, places, by_rank: nobody, node, station, mtu, runts: 0, foreign: 0, stray: 0 })
     }
@@ -188,10 +189,10 @@ impl<N: Nic> TorusAdapter<N> {
     /// Where frames for a node go of which nothing is known. What is known of another stays.
     #[cold]
     #[inline(never)]
-    fn place_by_rank(&mut self, node: u32) -> &Neighbour {
+    fn place_by_rank(&mut self, node: u32) -> &StationAddress {
         let kept = &mut self.places[node as usize % PLACES];
         let place = if kept.learnt { &mut self.by_rank } else { kept };
-        *place = Neighbour::new(node, mac(node), false);
+        *place = StationAddress::new(node, mac(node), false);
         place
     }
 
@@ -322,7 +323,7 @@ impl<N: Nic> Adapter for TorusAdapter<N> {
         if !is_station(station) {
             return;
         }
-        let mut heard = Neighbour::new(rank, station, station != mac(rank));
+        let mut heard = StationAddress::new(rank, station, station != mac(rank));
         let mut is_shared = station == self.station && rank != self.node;
         for place in self.places.iter_mut() {
             if (place.first, place.rest) == (heard.first, heard.rest) && place.rank != rank {

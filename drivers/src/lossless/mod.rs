@@ -31,7 +31,7 @@ const SPARE: usize = COOKIES - IN_FLIGHT;
 
 /// What is known of the frames to and from a node.
 #[derive(Clone, Copy)]
-struct Peer {
+struct FrameCounts {
     /// The number of the next frame.
     sent: Seq,
     received: Seq,
@@ -48,7 +48,7 @@ pub struct Lossless<A, P> {
     node: u32,
     /// What the frames of this job's nodes say.
     life: u32,
-    peers: Box<[Peer]>,
+    peers: Box<[FrameCounts]>,
     /// Cookies of frames without packets; the first `spares` are free.
     spare: [u16; SPARE],
     spares: usize,
@@ -73,8 +73,13 @@ struct HeaderBytes<const BYTES: usize>([u8; BYTES]);
 impl<A: Adapter, P: Platform> Lossless<A, P> {
     /// A layer around `inner`, for node `node` of `nodes`. Allocates 16 bytes a node.
     pub fn new(inner: A, node: u32, nodes: u32) -> Self {
-        let peer =
-            Peer { sent: Seq::FIRST, received: Seq::FIRST, confirmed: Seq::FIRST, gone: false, asks: false };
+        let peer = FrameCounts {
+            sent: Seq::FIRST,
+            received: Seq::FIRST,
+            confirmed: Seq::FIRST,
+            gone: false,
+            asks: false,
+        };
         Self {
             inner,
             node,
@@ -115,7 +120,7 @@ impl<A: Adapter, P: Platform> Lossless<A, P> {
 
     /// What a frame says to a peer, in front of a packet of so many bytes if `flags` says so.
     #[inline(always)]
-    fn header(&self, node: u32, peer: &Peer, flags: Flags, length: usize) -> HeaderBytes<LINK_BYTES> {
+    fn header(&self, node: u32, peer: &FrameCounts, flags: Flags, length: usize) -> HeaderBytes<LINK_BYTES> {
         let mut front = HeaderBytes([0; LINK_BYTES]);
         let link = Link {
             life: self.life,

@@ -1,4 +1,4 @@
-//! Sub-operations on words of memory, one pass over the elements whatever they are (SPEC L-1, L-5).
+//! Sub-operations on words of memory, one loop over the elements whatever they are (SPEC L-1, L-5).
 //!
 //! A word holds one element or two. Each is loaded, prepared, added and stored before the next, by compare and swap: what
 //! others add to the same word meanwhile is not lost. Between two sub-operations an element is just its bits, so it makes no

@@ -59,7 +59,7 @@ const LEND: u64 = 8;
 const COPY: u64 = 40;
 const SEND: u64 = 600;
 const TAKE: u64 = 550;
-/// To load and store it, once in each pass over the elements.
+/// To load and store it, once in each loop over the elements.
 const LOOP: u64 = 50;
 const SWAP: u64 = 110;
 /// To scale an element, and to add one; to load and store the sum of a word.

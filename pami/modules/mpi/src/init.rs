@@ -8,7 +8,7 @@ use crate::group::Lists;
 use crate::handlers;
 use crate::library::{Library, Mpi, Threads};
 use crate::protocols::{Declared, factories};
-use crate::request::{Activity, OWN};
+use crate::request::{Activity, NONE, OWN};
 use crate::settings::{CONTEXTS, Settings};
 use crate::vci::{State, Vci};
 use base::{fill, place, shared};
@@ -38,6 +38,10 @@ impl<N: Node> Mpi<N> {
             return Err(ClientError::Exhausted { what: "contexts", limit: CONTEXTS }.into());
         }
         let each = usize::from(settings.requests) + OWN;
+        let most = usize::from(NONE);
+        if each > most {
+            return Err(Error::NoMem { what: "requests", limit: most - OWN });
+        }
         let activity: &'static [AtomicU32] = fill(node, "requests", vcis * each, || AtomicU32::new(0))?;
         let mut activities = activity.chunks(each).map(Activity::new);
         let each = usize::from(settings.communicators).max(1);

@@ -29,7 +29,7 @@ pub struct Settings {
     /// Regions of the node that each context has at a time for messages under way, so that their receivers can pull the
     /// data; messages from one memory share one. Without one left a message's data is sent after a CTS.
     pub regions: usize,
-    /// Requests that each context can have at a time. At most 32768.
+    /// Requests that each context can have at a time. At most 65503: numbers of theirs and of the library's own have 16 bits.
     pub requests: u16,
     /// Communicators at a time in each context, world and self among them.
     pub communicators: u16,

@@ -174,7 +174,7 @@ impl<A> Engine<A> {
         // The caller may want to have its memory to itself.
         self.in_flight.remove(&mut self.slots, number);
         self.slots.close(number);
-        self.queue.retry();
+        self.queue.note_change();
         if asked {
             // There is a place for every class route.
             let _ = self.give_up(Leaving::Unwanted);

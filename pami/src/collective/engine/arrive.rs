@@ -184,7 +184,7 @@ impl<A> Engine<A> {
         let death = matches!(error, OperationError::NodeDead(_));
         if death {
             // What waits ends too.
-            self.queue.retry();
+            self.queue.note_change();
         }
         let mut found = false;
         for slot in self.slots.values_mut() {
@@ -235,7 +235,7 @@ impl<A> Engine<A> {
         let gone =
             |id: u32| geometries.iter().flatten().any(|entry| entry.id.0 == id && entry.dead.is_some());
         early.forget(|key| gone(key.geometry));
-        self.queue.retry();
+        self.queue.note_change();
     }
 
     /// Whether the collective is one that was started here, or of a geometry that was destroyed here.

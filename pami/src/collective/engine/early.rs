@@ -164,13 +164,13 @@ impl EarlyMessages {
         let key = (peer.task().wrapping_mul(0x9e37_79b9) >> 7).wrapping_add(peer.context().0.into());
         let home = key as usize & mask;
         let known = self.peer_states[home].is_some_and(|state| state.peer == peer);
-        let at = if known { home } else { self.find_lane(peer, home)? };
+        let at = if known { home } else { self.find_state(peer, home)? };
         Some(PeerNumber(at as u32))
     }
 
     /// The place of a peer, which has one from now on, from this one on.
     #[inline(never)]
-    fn find_lane(&mut self, peer: Endpoint, home: usize) -> Option<usize> {
+    fn find_state(&mut self, peer: Endpoint, home: usize) -> Option<usize> {
         let at = (0..self.peer_states.len())
             .map(|step| (home + step) & (self.peer_states.len() - 1))
             .find(|&at| self.peer_states[at].is_none_or(|state| state.peer == peer))?;

@@ -59,12 +59,12 @@ pub(super) struct Queue<A: 'static> {
     /// In the order of calls.
     order: List,
     /// Something has changed since the first ones were last tried.
-    retries: bool,
+    retry_due: bool,
 }
 
 impl<A> Queue<A> {
     pub(super) fn new(slots: &'static mut [QueueSlot<A>]) -> Self {
-        Self { calls: SlotTable::new(slots), order: List::EMPTY, retries: false }
+        Self { calls: SlotTable::new(slots), order: List::EMPTY, retry_due: false }
     }
 
     pub(super) fn into_slots(self) -> &'static mut [QueueSlot<A>] {
@@ -79,13 +79,13 @@ impl<A> Queue<A> {
     /// Whether the first ones are to be tried.
     #[inline]
     pub(super) fn must_retry(&self) -> bool {
-        self.retries
+        self.retry_due
     }
 
     /// There may be room, or one cannot start any more.
     #[inline]
-    pub(super) fn retry(&mut self) {
-        self.retries = !self.is_empty();
+    pub(super) fn note_change(&mut self) {
+        self.retry_due = !self.is_empty();
     }
 
     /// Whether calls of the geometry at this place of the table wait.
@@ -238,7 +238,7 @@ impl<A> Engine<A> {
                 Err(refused) => self.refused(number, refused),
             }
         }
-        self.queue.retries = self.queue.calls.values().any(|call| call.failed.is_some());
+        self.queue.retry_due = self.queue.calls.values().any(|call| call.failed.is_some());
         started
     }
 
@@ -271,7 +271,7 @@ impl<A> Engine<A> {
     ) -> Option<EndedCollective<A>> {
         *moved += self.start_waiting(port);
         let ended = self.queue.take_failed(me)?;
-        self.queue.retry();
+        self.queue.note_change();
         *moved += 1;
         Some(ended)
     }

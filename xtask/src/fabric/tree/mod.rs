@@ -7,7 +7,7 @@
 //! | module | concern |
 //! |---|---|
 //! | [`model`] | routers and links: pure and deterministic |
-//! | `model::state` | one class route at one router |
+//! | `model::route_state` | one class route at one router |
 //! | `model::routes` | setting class routes up and giving them up |
 //! | `switch` | what arrives, moves and leaves in one round |
 //! | `port` | one node: its stream and its ends of class routes |

@@ -158,7 +158,7 @@ impl<P: Port> At<'_, P> {
     /// Begins the send in a slot.
     pub(crate) fn begin_send(&mut self, slot: u16) {
         let Some(target) = self.sending(slot).map(|sending| sending.target) else { return };
-        if self.messages.has_line(target) || self.send_envelope(slot).is_err() {
+        if self.messages.has_pending(target) || self.send_envelope(slot).is_err() {
             self.messages.wait_for_room(self.requests, target, |peer| &mut peer.pending, slot);
             self.lags.set(Lag::Messages);
         }

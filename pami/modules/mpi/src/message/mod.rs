@@ -61,7 +61,7 @@ struct Peer {
     /// Sends there that wait for their turn, in order.
     pending: List,
     /// Receives that have to tell it something.
-    cts_due: List,
+    replies_due: List,
     /// Sends there that wait for room for their data.
     data_due: List,
     /// RTS that went there, and that came from there: both sides number them by their order.
@@ -202,7 +202,7 @@ impl Messages {
     }
 
     /// Whether sends to a peer wait for their turn.
-    fn has_line(&self, peer: Endpoint) -> bool {
+    fn has_pending(&self, peer: Endpoint) -> bool {
         self.peers.get(peer.task() as usize).is_some_and(|peer| !peer.pending.is_empty())
     }
 
@@ -333,7 +333,7 @@ impl Peer {
             credit,
             unsaid: 0,
             pending: List::EMPTY,
-            cts_due: List::EMPTY,
+            replies_due: List::EMPTY,
             data_due: List::EMPTY,
             rts_sent: 0,
             seen: 0,

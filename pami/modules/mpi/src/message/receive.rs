@@ -228,7 +228,7 @@ impl<P: Port> At<'_, P> {
     pub(super) fn tell(&mut self, slot: u16) {
         let Some(message) = self.receiving(slot).and_then(|receiving| receiving.message) else { return };
         if self.try_to_tell(slot).is_err() {
-            self.messages.wait_for_room(self.requests, message.origin, |peer| &mut peer.cts_due, slot);
+            self.messages.wait_for_room(self.requests, message.origin, |peer| &mut peer.replies_due, slot);
             self.lags.set(Lag::Messages);
         }
     }
@@ -277,7 +277,7 @@ impl<P: Port> At<'_, P> {
 
     /// Receives that have to tell a peer something do, as far as there is room.
     pub(super) fn go_on_telling(&mut self, task: usize) {
-        self.drain(task, |peer| &mut peer.cts_due, Self::try_to_tell);
+        self.drain(task, |peer| &mut peer.replies_due, Self::try_to_tell);
     }
 
     /// Tells a peer what it may use again, if that is much. Returns whether there was room.
@@ -313,7 +313,7 @@ impl<P: Port> At<'_, P> {
             if all == 0 {
                 return true;
             }
-            if !peer.cts_due.is_empty() {
+            if !peer.replies_due.is_empty() {
                 return false;
             }
             let count = u16::try_from(all).unwrap_or(u16::MAX);
@@ -341,7 +341,8 @@ impl<P: Port> At<'_, P> {
             self.go_on_with_data(at);
             let paid = self.pay(at);
             self.go_on_with_pending(at);
-            let lists = |peer: &Peer| [peer.cts_due, peer.data_due, peer.pending].iter().all(List::is_empty);
+            let lists =
+                |peer: &Peer| [peer.replies_due, peer.data_due, peer.pending].iter().all(List::is_empty);
             if !said || !told || !paid || !self.messages.peers.get(at).is_some_and(lists) {
                 self.messages.queue(task);
             }

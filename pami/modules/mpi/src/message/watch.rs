@@ -85,7 +85,7 @@ impl<P: Port> At<'_, P> {
                     if let Other::Endpoint(peer) = other
                         && let Some(peer) = self.messages.peer(peer)
                     {
-                        peer.cts_due.remove(self.requests, slot.into());
+                        peer.replies_due.remove(self.requests, slot.into());
                         peer.pending.remove(self.requests, slot.into());
                     }
                     self.give_up_region(slot);

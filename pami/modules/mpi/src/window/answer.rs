@@ -5,7 +5,7 @@
 
 use super::answers::{ANSWER_BYTES, Answer};
 use super::operate::{WindowBlocks, WindowOperation};
-use super::peer::TargetState;
+use super::peer::WindowPeer;
 use super::table::Windows;
 use super::wire::{AccumulateKind, Reply, Signal, WindowRequest, basic_of, op_of};
 use crate::error::{Error, Result};
@@ -52,7 +52,7 @@ impl Windows {
     }
 
     /// The process of a window that a message says that it is from, if it is.
-    fn sender(&mut self, origin: Endpoint, slot: u8, generation: u32, rank: u32) -> Option<&mut TargetState> {
+    fn sender(&mut self, origin: Endpoint, slot: u8, generation: u32, rank: u32) -> Option<&mut WindowPeer> {
         self.generation(slot).filter(|&ours| ours == generation)?;
         self.peer(slot, rank).filter(|peer| peer.endpoint == origin)
     }
@@ -129,7 +129,7 @@ impl Windows {
         }
         for slot in self.slots() {
             let mut dead = None;
-            let waits = |peer: &&mut TargetState| {
+            let waits = |peer: &&mut WindowPeer| {
                 peer.exposed && peer.completes == 0 || peer.accessed && peer.posts == 0
             };
             for peer in self.peers(slot).iter_mut().filter(waits) {

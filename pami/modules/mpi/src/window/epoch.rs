@@ -1,6 +1,6 @@
 //! Epochs: when a window may be accessed.
 
-use super::peer::TargetState;
+use super::peer::WindowPeer;
 use crate::error::{Error, Result};
 use bitflags::bitflags;
 
@@ -56,7 +56,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`] if they are in no epoch.
-    pub(crate) fn access(&mut self, peer: &TargetState) -> Result<()> {
+    pub(crate) fn access(&mut self, peer: &WindowPeer) -> Result<()> {
         let open = match self {
             Self::None => false,
             Self::Fenced { used } => {
@@ -107,7 +107,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`].
-    pub(crate) fn lock(&mut self, peer: &TargetState) -> Result<()> {
+    pub(crate) fn lock(&mut self, peer: &WindowPeer) -> Result<()> {
         *self = match *self {
             Self::Locked(count) if peer.held.is_none() => Self::Locked(count + 1),
             epoch if epoch.is_over() => Self::Locked(1),
@@ -128,7 +128,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`].
-    pub(crate) fn unlock(&mut self, peer: &TargetState) -> Result<()> {
+    pub(crate) fn unlock(&mut self, peer: &WindowPeer) -> Result<()> {
         *self = match *self {
             Self::Locked(1) if peer.held.is_some() => Self::None,
             Self::Locked(count) if peer.held.is_some() => Self::Locked(count - 1),
@@ -163,7 +163,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`] outside of the epochs of locks.
-    pub(crate) fn flush(self, peer: Option<&TargetState>) -> Result<()> {
+    pub(crate) fn flush(self, peer: Option<&WindowPeer>) -> Result<()> {
         let locked = matches!(self, Self::Locked(_) | Self::LockedAll);
         let held = peer.is_none_or(|peer| peer.held.is_some());
         if locked && held { Ok(()) } else { Err(Error::RmaSync) }

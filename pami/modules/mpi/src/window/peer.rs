@@ -22,7 +22,7 @@ pub(crate) enum Held {
 
 /// What a window of this process knows of one of its processes.
 #[derive(Clone, Copy)]
-pub(crate) struct TargetState {
+pub(crate) struct WindowPeer {
     pub info: Info,
     pub endpoint: Endpoint,
     /// Operations that it has not carried out, for all that is known here.
@@ -45,7 +45,7 @@ pub(crate) struct TargetState {
     pub completes: u32,
 }
 
-impl TargetState {
+impl WindowPeer {
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             info: Info::NONE,

@@ -3,7 +3,7 @@
 use super::answers::Answers;
 use super::epoch::Epoch;
 use super::outstanding::Outstanding;
-use super::peer::TargetState;
+use super::peer::WindowPeer;
 use super::wire::{EXCHANGED, LOCK_BYTES};
 use crate::error::{Error, Result};
 use crate::request::OWN;
@@ -46,7 +46,7 @@ pub(crate) struct Win {
 #[derive(Default)]
 pub(crate) struct Windows {
     wins: SlotTable<Win>,
-    peers: &'static mut [TargetState],
+    peers: &'static mut [WindowPeer],
     pub(crate) outstanding: Outstanding,
     pub(crate) answers: Answers,
     /// Locks, then memory of exchanges, then that of windows which the library allocates.
@@ -73,7 +73,7 @@ pub(crate) fn register<P: Port>(active: &mut Active<P>, memory: Shared) -> Resul
 impl Windows {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
         let none = Endpoint::from_bits(u64::MAX);
-        let peer = TargetState::new(none);
+        let peer = WindowPeer::new(none);
         let count = usize::from(settings.windows.min(u8::MAX.into()));
         let ranks = if count == 0 { 0 } else { settings.window_ranks };
         let most = ranks.min(node.tasks() as usize);
@@ -120,12 +120,12 @@ impl Windows {
     }
 
     /// The processes of a window, by rank.
-    pub(crate) fn peers(&mut self, slot: u8) -> &mut [TargetState] {
+    pub(crate) fn peers(&mut self, slot: u8) -> &mut [WindowPeer] {
         let range = self.win(slot).map_or(0..0, |win| win.peers.clone());
         self.peers.get_mut(range).unwrap_or_default()
     }
 
-    pub(crate) fn peer(&mut self, slot: u8, rank: u32) -> Option<&mut TargetState> {
+    pub(crate) fn peer(&mut self, slot: u8, rank: u32) -> Option<&mut WindowPeer> {
         self.peers(slot).get_mut(rank as usize)
     }
 
@@ -190,7 +190,7 @@ impl Windows {
         let seats = first..first + count as usize;
         for (rank, peer) in (0..).zip(&mut self.peers[seats.clone()]) {
             let endpoint = endpoint(rank).ok_or(Error::Rank(rank.into()))?;
-            *peer = TargetState::new(endpoint);
+            *peer = WindowPeer::new(endpoint);
         }
         Ok(seats)
     }

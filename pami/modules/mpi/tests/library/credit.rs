@@ -69,6 +69,17 @@ fn r9_what_a_library_takes_hardly_grows_with_the_tasks_of_its_job() {
 }
 
 #[test]
+fn r9_more_requests_than_their_numbers_reach_are_refused_by_name() {
+    let node = node_among(1);
+    for (requests, refused) in [(u16::MAX, true), (65_504, true), (65_503, false)] {
+        let settings = Settings { requests, ..Settings::default() };
+        let outcome = Mpi::init_thread(node, settings, Threads::Single);
+        let what = Error::NoMem { what: "requests", limit: 65_503 };
+        assert_eq!(outcome.err(), refused.then_some(what), "{requests}");
+    }
+}
+
+#[test]
 fn r9_r1_a_flood_of_one_origin_leaves_all_others_what_they_are_sure_of_and_their_turn() {
     const FLOOD: u32 = 3000;
     // Each is sure of 5.

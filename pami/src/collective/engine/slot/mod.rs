@@ -44,7 +44,7 @@ enum Phase {
     Over,
 }
 
-/// A collective in flight, or a part of one.
+/// A collective in flight, or a part of one; or the last one of a slot, kept for the next call.
 pub(crate) struct CollectiveInFlight<A: 'static> {
     /// Place of its geometry in the table.
     geometry: u16,

@@ -34,7 +34,7 @@ use crate::group::Group;
 use crate::library::{Communicator, Library};
 use crate::vci::State;
 use crate::window::Windows;
-use crate::window::peer::TargetState;
+use crate::window::peer::WindowPeer;
 use crate::window::table::Win;
 use base::Completions;
 use pami::client::Node;
@@ -79,7 +79,7 @@ impl<N: Node> At<'_, N> {
     ///
     /// # Errors
     /// [`Error::Rank`].
-    fn peer(&mut self, rank: u32) -> Result<&mut TargetState> {
+    fn peer(&mut self, rank: u32) -> Result<&mut WindowPeer> {
         self.state.windows.peer(self.slot, rank).ok_or(Error::Rank(rank.into()))
     }
 }

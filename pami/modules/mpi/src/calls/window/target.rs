@@ -4,7 +4,7 @@ use crate::data::Data;
 use crate::datatype::{Basic, Datatype};
 use crate::envelope::PROC_NULL;
 use crate::error::{Error, Result};
-use crate::window::peer::TargetState;
+use crate::window::peer::WindowPeer;
 
 /// Elements in the window of a process: the standard's rank, displacement, count and datatype of the target.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Target {
     ///
     /// # Errors
     /// [`Error::RmaRange`] if not all elements lie in it.
-    pub(super) fn origin(&self, peer: &TargetState) -> Result<usize> {
+    pub(super) fn origin(&self, peer: &WindowPeer) -> Result<usize> {
         let size = usize::try_from(peer.info.size.get()).map_err(|_| Error::RmaRange)?;
         let unit = peer.info.unit.get() as usize;
         let origin = self.disp.checked_mul(unit).ok_or(Error::RmaRange)?;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::request::{NONE, Request};
 use crate::status::Status;
 use crate::window::ends::{End, Name};
-use crate::window::peer::TargetState;
+use crate::window::peer::WindowPeer;
 use pami::client::Node;
 use pami::{Get, Payload, Put, SendError};
 
@@ -114,7 +114,7 @@ impl<N: Node> At<'_, N> {
 ///
 /// # Errors
 /// [`Error::RmaRange`].
-pub(super) fn region_offset(peer: &TargetState, place: usize) -> Result<u32> {
+pub(super) fn region_offset(peer: &WindowPeer, place: usize) -> Result<u32> {
     let base = usize::try_from(peer.info.base.get()).ok();
     let offset = base.and_then(|base| u32::try_from(base.checked_add(place)?).ok());
     offset.ok_or(Error::RmaRange)

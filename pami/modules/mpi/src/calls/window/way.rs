@@ -13,7 +13,7 @@ use crate::op::Op;
 use crate::protocols;
 use crate::window::ends::{End, Name};
 use crate::window::outstanding;
-use crate::window::peer::TargetState;
+use crate::window::peer::WindowPeer;
 use crate::window::wire::{AccumulateKind, WindowRequest, op_number};
 use core::ops::Range;
 use pami::client::Node;
@@ -51,7 +51,7 @@ pub(super) fn update(op: Op, basic: Basic, operand: u64) -> Option<Update> {
     }
 }
 
-impl TargetState {
+impl WindowPeer {
     /// Whether `len` bytes from `offset` of its region lie in whole words of it, aligned to `size`.
     fn has_words(&self, offset: u32, len: u32, size: u32) -> bool {
         let end = offset.checked_add(len).and_then(|end| end.checked_next_multiple_of(WORD));
@@ -131,7 +131,7 @@ impl<N: Node> At<'_, N> {
         if taken(self.state.window_protocols()?.one_sided.rmw(self.active, rmw))?.is_none() {
             return Ok(None);
         }
-        self.fetch(access, result, (0, size as usize), false)?;
+        self.note_fetch(access, result, (0, size as usize), false)?;
         Ok(Some(true))
     }
 
@@ -175,14 +175,14 @@ impl<N: Node> At<'_, N> {
             return Ok(None);
         }
         match result {
-            Some((result, at)) => self.fetch(access, result, (at, len as usize), true)?,
+            Some((result, at)) => self.note_fetch(access, result, (at, len as usize), true)?,
             None => self.peer(access.rank)?.unfenced = true,
         }
         Ok(Some(()))
     }
 
     /// Notes what a target was asked for.
-    fn fetch(
+    fn note_fetch(
         &mut self,
         access: Access,
         result: &Data,
