@@ -103,7 +103,7 @@ impl<N: Node> Client<N> {
                     peer_states: node.memory(limits.peer_states(self.endpoints()), || None)?,
                 },
                 engine::BulkMemory {
-                    lent: node.memory(limits.lent(), || None)?,
+                    lent: node.memory(limits.lent(), slot_table::Slot::new)?,
                     pulls: node.memory(limits.pulls(), || None)?,
                 },
                 (

@@ -262,18 +262,16 @@ impl<P: Port> Active<P> {
         operation.queued = true;
         operation.awaits = Awaits::Nobody;
         operation.result = Err(error);
-        match &mut operation.action {
-            Action::Send(state) => {
-                if let Some(region) = state.give_up() {
-                    self.port.deregister(region);
-                }
+        let lent = match &mut operation.action {
+            Action::Send(state) => state.give_up(),
+            Action::Process(state) => state.give_up(),
+            action => {
+                *action = Action::Over;
+                None
             }
-            Action::Process(state) => {
-                if let Some(region) = state.give_up() {
-                    self.port.deregister(region);
-                }
-            }
-            action => *action = Action::Over,
+        };
+        if let Some(region) = lent {
+            self.port.deregister(region);
         }
         self.operations.give_up(number);
         self.questions.let_go(number);

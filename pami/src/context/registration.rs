@@ -3,7 +3,8 @@
 use super::Active;
 use crate::device::{NoRegionLeft, Port};
 use crate::error::RegisterError;
-use crate::region::{Memory, RegionHandle, Rights};
+use crate::lending::Lending;
+use crate::region::{Memory, RegionHandle, RegionId, Rights};
 use rings::buffer::Buffer;
 use rings::shared::Shared;
 
@@ -61,12 +62,14 @@ impl<P: Port> Active<P> {
             return Err((RegisterError::Unaligned, memory));
         }
         match self.port.register(Memory::Shared(memory.clone()), rights) {
-            Ok(id) => {
-                let handle = RegionHandle { task: self.transport.me().task().into(), id, len: len.into() };
-                Ok(Region { handle, memory })
-            }
+            Ok(id) => Ok(Region { handle: self.handle(id, len), memory }),
             Err(NoRegionLeft { limit }) => Err((RegisterError::NoneLeft { limit }, memory)),
         }
+    }
+
+    /// The name of a region of this task's.
+    fn handle(&self, id: RegionId, len: u32) -> RegionHandle {
+        RegionHandle { task: self.transport.me().task().into(), id, len: len.into() }
     }
 
     /// Ends a region of this task: peers' accesses are refused from now on.
@@ -76,5 +79,22 @@ impl<P: Port> Active<P> {
     pub fn deregister(&mut self, region: Region) -> Result<Buffer, Shared> {
         self.port.deregister(region.handle.id);
         region.memory.reclaim()
+    }
+
+    /// Lets peers get from memory for one message more, in a region that all messages from there have. Returns the number of the
+    /// loan and that region; `None` without room for another one in `lending` or in the node, or if the memory is 4 GiB or more.
+    pub fn lend(&mut self, lending: &mut Lending, memory: &Shared) -> Option<(u32, RegionHandle)> {
+        let len = u32::try_from(memory.len()).ok()?;
+        let register =
+            |memory: &Shared| self.port.register(Memory::Shared(memory.clone()), Rights::READ).ok();
+        let (number, id) = lending.lend(0, memory, register)?;
+        Some((number, self.handle(id, len)))
+    }
+
+    /// A message does not need its loan any more: with the last one's the region ends.
+    pub fn give_up_loan(&mut self, lending: &mut Lending, number: u32) {
+        if let Some(region) = lending.give_up(number) {
+            self.port.deregister(region);
+        }
     }
 }

@@ -4,6 +4,10 @@
 //! the message number of its packets, with the place in the lower bits, so an answer finds its operation at once.
 //! Operations stand in line while packets are to be queued, and never overtake an earlier one on the same path.
 //!
+//! An operation lies in its place, or in memory of its caller's that the place borrows ([`ObjectMemory`], SPEC M-3); whoever
+//! looks at one does not see which. These are two forms because the first is written where it lies, without a lock and only the
+//! fields that its kind has: a short send or put takes fewer instructions than borrowing memory and clearing it would.
+//!
 //! Nothing here knows of fences: a fence looks at the places when it needs to (SPEC F-4).
 
 mod object;

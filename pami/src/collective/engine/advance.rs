@@ -49,7 +49,7 @@ impl<A> Engine<A> {
             sweep.left -= 1;
             sweep.moved += usize::from(self.run_slot(number, true, port, transport));
             if self.slots.get(number).is_some_and(CollectiveInFlight::is_over)
-                && (self.bulk.is_empty() || self.take_memory_back(number, port))
+                && (self.bulk.is_empty() || self.bulk.take_back(number, port))
             {
                 sweep.moved += 1;
                 #[cfg(feature = "trace")]
@@ -147,18 +147,6 @@ impl<A> Engine<A> {
         let network = port.network();
         let room = (early, bulk, number);
         slot.advance(entry, room, Wire::new(port, transport), network, may) | asked
-    }
-
-    /// Has nobody reach into the memory of a collective that is over. Returns whether so it is: its gets must have ended.
-    #[cold]
-    fn take_memory_back<P: Port>(&mut self, number: u32, port: &mut P) -> bool {
-        if self.bulk.pulls(number) {
-            return false;
-        }
-        while let Some(region) = self.bulk.take_back(number) {
-            port.deregister(region);
-        }
-        true
     }
 
     /// Lets a collective that is over go, unless it goes on. Returns what is to be called.

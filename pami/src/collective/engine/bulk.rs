@@ -10,16 +10,17 @@
 //!          <--------------------------------  taken: the memory is the sender's again
 //! ```
 //!
-//! A region is the memory that an area of a collective lies in, whatever is sent of it; it ends before the collective's callback
+//! A region is memory of a collective ([`crate::lending`]), whatever is sent of it; it ends before the collective's callback
 //! is called, as do gets into an area, so nobody writes the memory then, however it ended. Data goes in packets, copied into them
 //! and out, if one has room for all of it, or where there is no region for it: because the node has none left, or so many regions
 //! of this context's collectives are in use.
 
-use crate::collective::Area;
-use crate::device::REQUESTS;
+use crate::device::{Port, REQUESTS};
 use crate::endpoint::Endpoint;
-use crate::region::RegionId;
+use crate::lending::{Lending, LentRegionSlot};
+use crate::region::{Memory, RegionId, Rights};
 use crate::transport::message_number;
+use rings::shared::Shared;
 
 /// Gets of collectives of a context that can be under way at once. Message units answer them: none waits for a call of an
 /// application, but for a hart of the node that runs its message unit.
@@ -44,27 +45,21 @@ pub(crate) struct Pull {
     pub(super) message: u32,
 }
 
-/// An area that a region is made of.
-pub(crate) struct Lent {
-    slot: u32,
-    area: Area,
-    region: RegionId,
-}
-
-/// Places for gets, and for regions.
+/// A place for a get.
 pub(crate) type PullPlace = Option<Pull>;
-pub(crate) type LentPlace = Option<Lent>;
 
-/// Memory for them.
+/// Memory for what is lent and for gets.
 pub(crate) struct BulkMemory {
-    pub(crate) lent: &'static mut [LentPlace],
+    pub(crate) lent: &'static mut [LentRegionSlot],
     pub(crate) pulls: &'static mut [PullPlace],
 }
 
 /// What the collectives of a context have lent, and pull.
 pub(super) struct Bulk {
-    memory: BulkMemory,
-    /// How many there are of both.
+    /// Each collective, by its place among those in flight, is a lender.
+    lending: Lending,
+    pulls: &'static mut [PullPlace],
+    /// Gets under way, and regions: one number, as each collective that ends looks at it.
     used: usize,
     /// Gets so far: what tells one from those before it in its place. Nothing else goes by their order.
     begun: u64,
@@ -72,48 +67,40 @@ pub(super) struct Bulk {
 
 impl Bulk {
     pub(super) fn new(memory: BulkMemory) -> Self {
-        Self { memory, used: 0, begun: 0 }
+        Self { lending: Lending::new(memory.lent), pulls: memory.pulls, used: 0, begun: 0 }
     }
 
     pub(super) fn into_memory(self) -> BulkMemory {
-        self.memory
+        BulkMemory { lent: self.lending.into_slots(), pulls: self.pulls }
     }
 
-    /// The region of a collective's area, which `register` makes if there is none.
-    pub(super) fn lend(
-        &mut self,
-        slot: u32,
-        area: Area,
-        register: impl FnOnce() -> Option<RegionId>,
-    ) -> Option<RegionId> {
-        let known = self.memory.lent.iter().flatten().find(|lent| (lent.slot, lent.area) == (slot, area));
-        if let Some(lent) = known {
-            return Some(lent.region);
-        }
-        let place = self.memory.lent.iter_mut().find(|place| place.is_none())?;
-        let region = register()?;
-        *place = Some(Lent { slot, area, region });
-        self.used += 1;
-        Some(region)
+    /// The region of a collective's memory, which is made if there is none.
+    pub(super) fn lend<P: Port>(&mut self, slot: u32, memory: &Shared, port: &mut P) -> Option<RegionId> {
+        u32::try_from(memory.len()).ok()?;
+        let register = |memory: &Shared| port.register(Memory::Shared(memory.clone()), Rights::READ).ok();
+        let before = self.lending.len();
+        let lent = self.lending.lend(slot, memory, register);
+        self.used += self.lending.len() - before;
+        lent.map(|(_, region)| region)
     }
 
-    /// Whether a collective that is over has to wait, or has lent anything.
+    /// Whether no collective that is over has to wait, or has lent anything.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// Whether a collective gets anything.
-    pub(super) fn pulls(&self, slot: u32) -> bool {
-        self.memory.pulls.iter().flatten().any(|pull| pull.slot == slot)
-    }
-
-    /// Takes out a region of a collective that is over.
-    pub(super) fn take_back(&mut self, slot: u32) -> Option<RegionId> {
-        let is_its = |place: &&mut LentPlace| place.as_ref().is_some_and(|lent| lent.slot == slot);
-        let lent = self.memory.lent.iter_mut().find(is_its)?.take()?;
-        self.used -= 1;
-        Some(lent.region)
+    /// Has nobody reach into the memory of a collective that is over. Returns whether so it is: its gets must have ended.
+    #[cold]
+    pub(super) fn take_back<P: Port>(&mut self, slot: u32, port: &mut P) -> bool {
+        if self.pulls.iter().flatten().any(|pull| pull.slot == slot) {
+            return false;
+        }
+        while let Some(region) = self.lending.take_back(slot) {
+            port.deregister(region);
+            self.used -= 1;
+        }
+        true
     }
 
     /// Begins to get a message, if a get may be begun and `push` queues it under the number that it is handed. Returns whether it
@@ -123,11 +110,11 @@ impl Bulk {
         (slot, from, tag, node): (u32, Endpoint, u32, u32),
         push: impl FnOnce(u32) -> Result<(), E>,
     ) -> bool {
-        let Some(at) = self.memory.pulls.iter().position(Option::is_none) else { return false };
+        let Some(at) = self.pulls.iter().position(Option::is_none) else { return false };
         let message = message_number(self.begun, FIRST_PULL + at);
         let queued = push(message).is_ok();
         if queued {
-            self.memory.pulls[at] = Some(Pull { slot, from, tag, node, message });
+            self.pulls[at] = Some(Pull { slot, from, tag, node, message });
             self.used += 1;
             self.begun += 1;
         }
@@ -145,7 +132,7 @@ impl Bulk {
     }
 
     fn take(&mut self, wanted: impl Fn(&Pull) -> bool) -> Option<Pull> {
-        let place = self.memory.pulls.iter_mut().find(|pull| pull.as_ref().is_some_and(&wanted))?;
+        let place = self.pulls.iter_mut().find(|pull| pull.as_ref().is_some_and(&wanted))?;
         self.used -= 1;
         place.take()
     }

@@ -1,7 +1,7 @@
 //! The memory of one context's engine.
 
 use super::Destroyed;
-use super::bulk::{BulkMemory, LentPlace, PullPlace};
+use super::bulk::{BulkMemory, PullPlace};
 use super::doomed::Unmade;
 use super::early::{EarlyData, EarlyMemory, EarlySlot, PeerStatePlace};
 use super::geometry::GeometryState;
@@ -9,6 +9,7 @@ use super::herald::Herald;
 use super::limits::Limits;
 use super::queue::QueueSlot;
 use super::slot::CollectiveInFlight;
+use crate::lending::LentRegionSlot;
 use rings::shared::Shared;
 use rings::slot_table;
 
@@ -48,7 +49,7 @@ impl<A> EngineMemory<A> {
             + limits.geometries * size_of::<Option<GeometryState>>()
             + limits.early * (size_of::<EarlySlot>() + size_of::<EarlyData>())
             + limits.peer_states(endpoints) * size_of::<PeerStatePlace>()
-            + limits.lent() * size_of::<LentPlace>()
+            + limits.lent() * size_of::<LentRegionSlot>()
             + limits.pulls() * size_of::<PullPlace>()
             + limits.heralds() * (size_of::<Unmade>() + size_of::<Destroyed>() + size_of::<Herald>())
             + limits.note_bytes()

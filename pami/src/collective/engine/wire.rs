@@ -12,7 +12,7 @@ use crate::device::{Full, Gone, Path, Port, Unreachable};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::packet::{Envelope, Kind};
-use crate::region::{Memory, RegionFault, RegionId, RemoteData, Rights};
+use crate::region::{RegionFault, RegionId, RemoteData};
 use crate::transport::Transport;
 use rings::shared::Shared;
 use zerocopy::byteorder::little_endian::U32;
@@ -397,10 +397,9 @@ impl<'a, P: Port> Wire<'a, P> {
         Ok(())
     }
 
-    /// Lets others get from memory.
-    pub(super) fn register(&mut self, memory: &Shared) -> Option<RegionId> {
-        u32::try_from(memory.len()).ok()?;
-        self.port.register(Memory::Shared(memory.clone()), Rights::READ).ok()
+    /// Lets others get from memory of a collective.
+    pub(super) fn lend(&mut self, memory: &Shared, (bulk, slot): (&mut Bulk, u32)) -> Option<RegionId> {
+        bulk.lend(slot, memory, self.port)
     }
 
     /// Gets on with `len` bytes at `origin`'s of a message that lie there and are wanted in the memory: within the node some

@@ -26,25 +26,17 @@ use base::fill;
 use pami::client::Node;
 use pami::device::{OPERATIONS, Port};
 use pami::layout::Cursor;
-use pami::{Active, Get, Layout, OperationError, Payload, Region, Rights};
-use rings::slot_table::{Slot, SlotTable};
+use pami::{Active, Get, Layout, Lending, LentRegionSlot, OperationError, Payload};
 
 /// Messages that a context pulls at once: a node that does not answer is not to have all operations.
 const PULLED_AT_ONCE: usize = OPERATIONS / 2;
 /// Blocks of fewer bytes are packed by their sender.
 const BLOCK: u32 = 512;
 
-/// Memory that messages under way are pulled from.
-struct Lent {
-    region: Region,
-    /// Messages that say it.
-    users: u32,
-}
-
-/// Regions of a context for messages under way, and how many messages it pulls itself.
+/// What a context has lent for messages under way, and how many messages it pulls itself.
 #[derive(Default)]
 pub(super) struct Bulk {
-    regions: SlotTable<Lent>,
+    lending: Lending,
     pulls: usize,
 }
 
@@ -60,7 +52,7 @@ fn is_coarse(layout: &Layout, len: u32) -> bool {
 impl Bulk {
     /// Room for so many regions.
     pub(super) fn new<N: Node>(node: &N, regions: usize) -> Result<Self> {
-        Ok(Self { regions: SlotTable::new(fill(node, "regions", regions, Slot::new)?), pulls: 0 })
+        Ok(Self { lending: Lending::new(fill(node, "regions", regions, LentRegionSlot::new)?), pulls: 0 })
     }
 
     /// Lets peers read some data in one of the regions: which, and where there.
@@ -69,37 +61,17 @@ impl Bulk {
         if !is_coarse(&layout, u32::try_from(data.bytes()).ok()?) {
             return None;
         }
-        let known = self.regions.iter().find(|(_, lent)| lent.region.memory().is_same(&memory));
-        let number = match known.map(|(number, _)| number) {
-            Some(number) => number,
-            None => {
-                self.regions.vacant()?;
-                let region = active.register_shared(memory, Rights::READ).ok()?;
-                // There was a place.
-                self.regions.insert(Lent { region, users: 0 }).ok()?.index
-            }
-        };
-        let lent = self.regions.get_mut(number)?;
-        lent.users += 1;
-        match Source::new(lent.region.handle(), range.start, &layout) {
-            Some(source) => Some((number, source)),
-            None => {
-                self.give_up(active, number);
-                None
-            }
+        let (number, region) = active.lend(&mut self.lending, &memory)?;
+        let source = Source::new(region, range.start, &layout);
+        if source.is_none() {
+            self.give_up(active, number);
         }
+        Some((number, source?))
     }
 
-    /// A message does not need its region any more; the last one ends that.
+    /// A message does not need its region any more.
     fn give_up<P: Port>(&mut self, active: &mut Active<P>, number: u32) {
-        let Some(lent) = self.regions.get_mut(number) else { return };
-        lent.users -= 1;
-        if lent.users == 0
-            && let Some(lent) = self.regions.remove(number)
-        {
-            // The memory is the application's: it has handles of its own.
-            let _ = active.deregister(lent.region);
-        }
+        active.give_up_loan(&mut self.lending, number);
     }
 }
 

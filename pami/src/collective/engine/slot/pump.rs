@@ -148,7 +148,7 @@ impl<A> CollectiveInFlight<A> {
             return None;
         }
         let memory = self.areas.memory(piece.area)?;
-        let region = bulk.lend(number, piece.area, || wire.register(memory))?;
+        let region = wire.lend(memory, (bulk, number))?;
         Some(RemoteData { region, offset: piece.start as u32 })
     }
 }
