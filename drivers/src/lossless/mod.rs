@@ -15,8 +15,8 @@
 mod tests;
 
 use crate::adapter::{
-    Adapter, AdapterFaults, COOKIES, FABRIC, Frame, Frames, HEAD_BYTES, IN_FLIGHT, Lent, Outcome, RX_BUFFERS,
-    Reliability, ReliableAdapter, RxBuffer, Watch, copy_front,
+    Adapter, AdapterFaults, COOKIES, FABRIC, Frame, Frames, HEAD_BYTES, IN_FLIGHT, Incident, Incidents, Lent,
+    Outcome, RX_BUFFERS, ReliableAdapter, RxBuffer, Watch, copy_front,
 };
 use crate::link::{Flags, LINK_BYTES, Link, Seq, bare, unsealed};
 use crate::platform::{Breach, Platform};
@@ -62,7 +62,7 @@ pub struct Lossless<A, P> {
     ask_ns: u64,
     /// Peers that ask.
     asking: u32,
-    counters: Reliability,
+    incidents: Incidents,
     platform: PhantomData<fn() -> P>,
 }
 
@@ -93,7 +93,7 @@ impl<A: Adapter, P: Platform> Lossless<A, P> {
             ask_at: u64::MAX,
             ask_ns: FIRST_NS,
             asking: 0,
-            counters: Reliability::default(),
+            incidents: Incidents::default(),
             platform: PhantomData,
         }
     }
@@ -145,26 +145,26 @@ impl<A: Adapter, P: Platform> Lossless<A, P> {
         let frame = buffer.packet();
         // First, as another job's frames may be sealed.
         if Link::life_of(frame).is_some_and(|life| life != self.life) {
-            self.counters.stale += 1;
+            self.incidents.note(Incident::Stale);
             return;
         }
         let Some(peer) = self.peers.get_mut(source as usize) else {
-            self.counters.corrupt += 1;
+            self.incidents.note(Incident::Corrupt);
             return;
         };
         let Ok(link) = Link::open(frame, source, self.node, unsealed) else {
-            self.counters.corrupt += 1;
+            self.incidents.note(Incident::Corrupt);
             return P::network_failed(source, Breach::Damaged);
         };
         if peer.gone {
-            self.counters.stale += 1;
+            self.incidents.note(Incident::Stale);
             return;
         }
         self.inner.learn(buffer);
         if peer.received.is_before(link.sequence) {
             P::network_failed(source, Breach::Lost(link.sequence.since(peer.received)));
         } else if link.sequence != peer.received {
-            self.counters.duplicates += 1;
+            self.incidents.note(Incident::Duplicate);
             P::network_failed(source, Breach::Again);
         } else {
             peer.confirmed = link.acknowledged;
@@ -204,7 +204,7 @@ impl<A: Adapter, P: Platform> Lossless<A, P> {
                 }
                 self.peers[node].asks = false;
                 self.asking -= 1;
-                self.counters.acks += 1;
+                self.incidents.note(Incident::Ack);
             }
         }
     }
@@ -221,7 +221,9 @@ impl<A: Adapter, P: Platform> Lossless<A, P> {
                 let peer = &self.peers[node];
                 if !peer.gone && peer.sent != peer.confirmed {
                     self.unconfirmed = true;
-                    self.counters.probes += u64::from(self.say(node as u32, Flags::PROBE));
+                    if self.say(node as u32, Flags::PROBE) {
+                        self.incidents.note(Incident::Probe);
+                    }
                 }
             }
             self.ask_ns = (2 * self.ask_ns).min(LAST_NS);
@@ -336,7 +338,7 @@ impl<A: Adapter, P: Platform> Adapter for Lossless<A, P> {
     }
 
     fn faults(&self) -> AdapterFaults {
-        AdapterFaults { reliability: self.counters, ..self.inner.faults() }
+        AdapterFaults { reliability: self.incidents.counters(), ..self.inner.faults() }
     }
 }
 

@@ -6,7 +6,7 @@ use super::peers::Peer;
 use super::receiver::Verdict;
 use super::sender::Bogus;
 use super::{Core, Reliable};
-use crate::adapter::{Adapter, FABRIC, RxBuffer};
+use crate::adapter::{Adapter, FABRIC, Incident, RxBuffer};
 use crate::link::{Flags, LINK_BYTES, Link, Seq};
 use pami::packet::Packet;
 
@@ -71,7 +71,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         } else if is_control(buffer.packet()) {
             Some(buffer)
         } else {
-            self.counters.corrupt += 1;
+            self.incidents.note(Incident::Corrupt);
             self.inner.recycle(buffer);
             None
         }
@@ -83,11 +83,11 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         let source = buffer.source();
         let link = Link::open(buffer.packet(), source, self.node, C::crc32c);
         let (Ok(link), true) = (link, source < self.nodes) else {
-            self.counters.corrupt += 1;
+            self.incidents.note(Incident::Corrupt);
             return self.inner.recycle(buffer);
         };
         if link.life != self.life {
-            self.counters.stale += 1;
+            self.incidents.note(Incident::Stale);
             return self.inner.recycle(buffer);
         }
         let to = Number::new(link.connection);
@@ -138,7 +138,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                 }
             }
             Err(Bogus) => {
-                self.counters.corrupt += 1;
+                self.incidents.note(Incident::Corrupt);
                 return Some(buffer);
             }
         }
@@ -180,17 +180,17 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                 return None;
             }
             Verdict::Kept { in_order: false } => {
-                self.counters.out_of_order += 1;
+                self.incidents.note(Incident::OutOfOrder);
                 None
             }
             Verdict::Duplicate(buffer) => {
-                self.counters.duplicates += 1;
+                self.incidents.note(Incident::Duplicate);
                 self.inner.kick();
                 peer.receiver.ack_at_once();
                 Some(buffer)
             }
             Verdict::Beyond(buffer) => {
-                self.counters.beyond_credit += 1;
+                self.incidents.note(Incident::BeyondCredit);
                 peer.receiver.ack_at_once();
                 Some(buffer)
             }
@@ -205,7 +205,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         let Some(peer) = self.peers.get(index) else { return };
         let inner = &mut self.inner;
         if !peer.receiver.accept_voids(seq, behind, |packet| inner.recycle(packet)) {
-            self.counters.beyond_credit += 1;
+            self.incidents.note(Incident::BeyondCredit);
         }
         peer.receiver.ack_at_once();
         if peer.receiver.is_ready() {

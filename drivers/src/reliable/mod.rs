@@ -49,7 +49,7 @@ mod sender;
 mod tests;
 
 use crate::adapter::{
-    Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Lent, Outcome, Reliability, ReliableAdapter,
+    Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Incident, Incidents, Lent, Outcome, ReliableAdapter,
     RxBuffer, Watch,
 };
 use crate::link::{self, LINK_BYTES};
@@ -162,7 +162,7 @@ pub struct Reliable<A, C> {
     blocked: bool,
     /// Something changed that the message unit looks at in its next round.
     news: bool,
-    counters: Reliability,
+    incidents: Incidents,
     core: core::marker::PhantomData<fn() -> C>,
 }
 
@@ -213,7 +213,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             overdue: 0,
             blocked: false,
             news: false,
-            counters: Reliability::default(),
+            incidents: Incidents::default(),
             core: core::marker::PhantomData,
         }
     }
@@ -301,7 +301,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             self.inner.recycle(buffer);
         }
         self.pool.change(before, peer.used());
-        self.counters.dead_peers += 1;
+        self.incidents.note(Incident::DeadPeer);
         self.acks_due.remove(index);
         self.sendable.remove(index);
         self.starving.remove(index);
@@ -413,7 +413,7 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
     }
 
     fn faults(&self) -> AdapterFaults {
-        AdapterFaults { reliability: self.counters, ..self.inner.faults() }
+        AdapterFaults { reliability: self.incidents.counters(), ..self.inner.faults() }
     }
 }
 

@@ -6,7 +6,7 @@ use super::handshake::{Word, Words};
 use super::peers::{Peer, PeerSet};
 use super::sender::Content;
 use super::{Core, Reliable};
-use crate::adapter::{Adapter, Lent};
+use crate::adapter::{Adapter, Incident, Lent};
 use crate::link::{Flags, LINK_BYTES, Link, Seq};
 
 /// The bytes that a packet in flight has lent.
@@ -117,13 +117,13 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         if peer.dead || !peer.has_room(u32::MAX) || !self.flights.keep(cookie, header, inline, lent) {
             return false;
         }
-        match self.line_up(index, cookie) {
-            None => self.counters.stalls += u64::from(known.is_some()),
-            Some(seq) => {
-                if !self.send(index, seq, cookie, true) {
-                    self.sendable.insert(index);
-                }
+        if let Some(seq) = self.line_up(index, cookie) {
+            if !self.send(index, seq, cookie, true) {
+                self.sendable.insert(index);
             }
+        } else if known.is_some() {
+            // It waits for credit; else it would for its connection.
+            self.incidents.note(Incident::Stall);
         }
         true
     }
@@ -247,7 +247,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         let Some((rank, link)) = self.link(index, flags, None) else { return false };
         let taken = self.send_link(rank, &link);
         if taken {
-            self.counters.acks += 1;
+            self.incidents.note(Incident::Ack);
             self.told(index, &link);
         }
         taken
@@ -328,7 +328,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             if !self.send_late(index, seq, cookie, false) {
                 return None;
             }
-            self.counters.retransmitted += 1;
+            self.incidents.note(Incident::Retransmission);
             count += 1;
         }
         Some(count)
@@ -380,7 +380,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                     let told = void.is_some_and(|(seq, _)| self.send_void(index, seq));
                     // Without credit the peer is asked for some; if it has all, for what it said last and was lost.
                     if self.send_again(index, |_| true, burst) == Some(0) && !told {
-                        self.counters.probes += 1;
+                        self.incidents.note(Incident::Probe);
                         self.tell(index, Flags::PROBE);
                     }
                 }
