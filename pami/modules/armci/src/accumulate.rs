@@ -44,7 +44,7 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// [`Error::Finalized`]
     pub fn set_accumulate(&self, split: Split) -> Result<(), Error> {
-        let mut client = self.inner.client.lock();
+        let mut client = self.inner.instance.client();
         let client = client.as_mut().ok_or(Error::Finalized)?;
         self.inner.registered.split_accumulates(client, split)?;
         self.inner.settings.lock().accumulate = split;

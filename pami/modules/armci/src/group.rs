@@ -64,7 +64,7 @@ impl<N: Node> Library<N> {
     /// As there; [`Error::Memory`].
     pub fn group_of(&self, number: u32, tasks: &'static [u32]) -> Result<Group, Error> {
         let population = self.first().with(|context| context.population())?;
-        let index = fill(self.inner.node, "a group", tasks.len(), || 0u32)?;
+        let index = fill(self.inner.instance.node(), "a group", tasks.len(), || 0u32)?;
         self.make_group(number, Members::tasks(population, 0..1, tasks, index)?)
     }
 
@@ -177,7 +177,7 @@ impl<N: Node> Library<N> {
     /// The offset of `bytes` bytes that are the caller's from now on. Of no bytes there is one, too: all addresses differ.
     fn allocate(&self, bytes: u32) -> Option<u32> {
         let len = bytes.max(1).checked_next_multiple_of(ALIGNMENT)?;
-        self.inner.slab.lock().allocate(len as usize).map(|offset| offset as u32)
+        self.inner.instance.allocated().allocate(len as usize).map(|offset| offset as u32)
     }
 
     /// Allocates `bytes` in this task's slab, and says where each task of the group has its own, by index. Collective; each
@@ -206,7 +206,7 @@ impl<N: Node> Library<N> {
         });
         outcome = exchanged.and(outcome);
         if let (Err(_), Some(offset)) = (outcome, offset) {
-            self.inner.slab.lock().free(offset as usize);
+            self.inner.instance.allocated().free(offset as usize);
         }
         outcome
     }
@@ -217,13 +217,14 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// [`Error::NotAllocated`], [`Error::Operation`], [`Error::Collect`]
     pub fn free(&self, group: &Group, address: GlobalAddress) -> Result<(), Error> {
-        let mine = address.task == self.task() && self.inner.slab.lock().contains(address.offset as usize);
+        let mine =
+            address.task == self.task() && self.inner.instance.allocated().contains(address.offset as usize);
         // The others are not to wait for a task that is mistaken.
         self.barrier(group)?;
         if !mine {
             return Err(Error::NotAllocated(address));
         }
-        self.inner.slab.lock().free(address.offset as usize);
+        self.inner.instance.allocated().free(address.offset as usize);
         Ok(())
     }
 
@@ -242,7 +243,8 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// [`Error::NotAllocated`]
     pub fn free_local(&self, address: GlobalAddress) -> Result<(), Error> {
-        let mine = address.task == self.task() && self.inner.slab.lock().free(address.offset as usize);
+        let mine =
+            address.task == self.task() && self.inner.instance.allocated().free(address.offset as usize);
         if mine { Ok(()) } else { Err(Error::NotAllocated(address)) }
     }
 }

@@ -10,15 +10,11 @@ use crate::protocols::{Protocols, Registered};
 use crate::requests::{OWN, Requests};
 use crate::settings::Settings;
 use crate::shape::Tables;
-use base::{Completions, Lane, fill, place, shared};
+use base::{Completions, Instance, fill, place, shared};
 use pami::layout::Cell;
-use pami::{
-    Active, ClientBuilder, Limits, Message, Node, OperationError, Receive, RegionHandle, Rights, Shared,
-};
-use rings::first_fit::{FirstFit, Span};
+use pami::{Active, ClientBuilder, Limits, Message, Node, OperationError, Receive, Shared};
 use rings::slot_table::Slot;
-use spin::{Mutex, Once};
-use zerocopy::{FromBytes, IntoBytes};
+use spin::Mutex;
 
 /// What each context has for collectives: one in flight for each group, so that none waits for another's.
 const LIMITS: Limits =
@@ -47,7 +43,6 @@ impl<N: Node> Library<N> {
             move |_, completion| requests.end(completion.cookie, completion.result.map(|()| 0)),
             move |_, fetched| requests.end(fetched.cookie, fetched.result),
         )?;
-        let slab: &'static Once<Shared> = place(node, "the slab", Once::new())?;
         let registered: &Registered<N::Port> = place(node, "factories", Registered::new(node, contexts)?)?;
         let mutexes = Mutexes::place(node, &settings, registered)?;
         let on_mutex =
@@ -55,18 +50,16 @@ impl<N: Node> Library<N> {
                 mutexes.handle(active, message);
                 Receive::Done
             })?;
-        let spans = fill(node, "allocations", settings.allocations, Span::default)?;
-        let lanes = fill(node, "contexts", contexts.into(), Lane::default)?;
         let accumulated = fill(node, "contexts", contexts.into(), Accumulated::default)?;
         let len = settings.slab.next_multiple_of(ALIGNMENT) as usize;
+        let instance = Instance::new(node, contexts, len, settings.allocations)?;
+        let instance: &Instance<N> = place(node, "the library", instance)?;
         let areas = Areas::new(node, node.tasks())?;
         let inner: &'static Inner<N> = place(
             node,
             "the library",
             Inner {
-                node,
-                client: Mutex::new(None),
-                lanes,
+                instance,
                 accumulated,
                 settings: Mutex::new(settings),
                 requests,
@@ -74,10 +67,6 @@ impl<N: Node> Library<N> {
                 registered,
                 mutexes,
                 areas,
-                slab: Mutex::new(FirstFit::new(len, spans)),
-                region: Mutex::new(None),
-                memory: slab,
-                handles: Once::new(),
             },
         )?;
         let memory = shared(node, "the slab", len)?;
@@ -86,7 +75,7 @@ impl<N: Node> Library<N> {
             .sharing(settings.sharing)
             .pools(base::POOLS)
             .collectives(LIMITS);
-        *inner.client.lock() = Some(registered.register(builder, settings.accumulate, on_mutex)?);
+        *instance.client() = Some(registered.register(builder, settings.accumulate, on_mutex)?);
         let library = Self { inner, context: 0 };
         match library.start(memory) {
             Ok(()) => Ok(library),
@@ -100,28 +89,11 @@ impl<N: Node> Library<N> {
 
     /// The contexts, the region, and what others have to know of it.
     fn start(&self, memory: Shared) -> Result<(), Error> {
-        let (inner, settings) = (self.inner, self.settings());
-        if let Some(client) = inner.client.lock().as_mut() {
-            for (offset, lane) in (0..).zip(inner.lanes) {
-                lane.open(client, offset)?;
-            }
-        }
-        self.set_wait(settings.wait)?;
-        let rights = Rights::READ | Rights::WRITE | Rights::UPDATE;
-        let region = self.with(|context| context.register_shared(memory, rights))?;
-        let region = region.map_err(|(error, _)| error)?;
-        inner.memory.call_once(|| region.memory().clone());
-        let handle = region.handle();
-        *inner.region.lock() = Some(region);
-        let handles = fill(inner.node, "handles", self.tasks() as usize, || handle)?;
-        self.gather(&self.world(), handle.as_bytes(), |index, bytes| {
-            let place = handles.get_mut(index as usize);
-            if let (Some(place), Ok(handle)) = (place, RegionHandle::read_from_bytes(bytes)) {
-                *place = handle;
-            }
-        })?;
-        inner.handles.call_once(|| handles);
-        Ok(())
+        let instance = self.inner.instance;
+        instance.open()?;
+        self.set_wait(self.settings().wait)?;
+        let own = instance.register(memory).ok_or(Error::Finalized)??;
+        instance.exchange(own, |own, each| self.gather(&self.world(), own, each))
     }
 
     /// Ends the library. Collective; all that was begun has been carried out before. Handles, and memory that was allocated,
@@ -141,17 +113,6 @@ impl<N: Node> Library<N> {
     /// Gives back what the node and the messaging layer can take back.
     fn release(&self) -> Result<(), Error> {
         let inner = self.inner;
-        let Some(mut client) = inner.client.lock().take() else { return Err(Error::Finalized) };
-        if let Some(region) = inner.region.lock().take() {
-            // If the caller still has the memory it stays with him.
-            let _ = self.first().with(|context| context.deregister(region).map(drop));
-        }
-        let mut outcome = Ok(());
-        for lane in inner.lanes {
-            let closed = lane.close(&mut client, || inner.node.rest());
-            outcome = outcome.and(closed.map_err(Error::Client));
-        }
-        outcome = outcome.and(inner.registered.end(&mut client));
-        outcome.and(client.destroy().map_err(|(error, _)| Error::Client(error)))
+        inner.instance.release(|client| inner.registered.end(client)).unwrap_or(Err(Error::Finalized))
     }
 }

@@ -9,10 +9,9 @@ use crate::protocols::{Protocols, Registered};
 use crate::requests::{RequestKind, Requests};
 use crate::settings::{Settings, Wait};
 use crate::shape::{Plan, Shape};
-use base::Lane;
-use pami::{Active, Client, Context, Endpoint, Node, Region, RegionHandle, SendError, Shared};
-use rings::first_fit::FirstFit;
-use spin::{Mutex, Once};
+use base::{Instance, Lane};
+use pami::{Active, Context, Endpoint, Node, RegionHandle, SendError, Shared};
+use spin::Mutex;
 
 /// The library at one task, as it acts on one context: a small handle, which may be copied.
 pub struct Library<N: Node> {
@@ -29,9 +28,7 @@ impl<N: Node> Copy for Library<N> {}
 
 /// All that the library has at one task.
 pub(crate) struct Inner<N: Node> {
-    pub(crate) node: &'static N,
-    pub(crate) client: Mutex<Option<Client<N>>>,
-    pub(crate) lanes: &'static [Lane<N::Port>],
+    pub(crate) instance: &'static Instance<N>,
     /// By context.
     pub(crate) accumulated: &'static [Accumulated],
     pub(crate) settings: Mutex<Settings>,
@@ -40,13 +37,6 @@ pub(crate) struct Inner<N: Node> {
     pub(crate) registered: &'static Registered<N::Port>,
     pub(crate) mutexes: &'static Mutexes<N::Port>,
     pub(crate) areas: Areas,
-    /// Which bytes of the slab are allocated.
-    pub(crate) slab: Mutex<FirstFit>,
-    pub(crate) region: Mutex<Option<Region>>,
-    /// The slab's memory.
-    pub(crate) memory: &'static Once<Shared>,
-    /// By task.
-    pub(crate) handles: Once<&'static [RegionHandle]>,
 }
 
 impl<N: Node> Library<N> {
@@ -70,12 +60,12 @@ impl<N: Node> Library<N> {
 
     /// This task.
     pub fn task(&self) -> u32 {
-        self.inner.node.task()
+        self.inner.instance.node().task()
     }
 
     /// Number of tasks.
     pub fn tasks(&self) -> u32 {
-        self.inner.node.tasks()
+        self.inner.instance.node().tasks()
     }
 
     /// What the library is set to.
@@ -112,17 +102,16 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// [`Error::Finalized`]
     pub fn slab(&self) -> Result<Shared, Error> {
-        let alive = self.inner.region.lock().is_some();
-        self.inner.memory.get().filter(|_| alive).cloned().ok_or(Error::Finalized)
+        self.inner.instance.segment().cloned().ok_or(Error::Finalized)
     }
 
     /// Advances all contexts that no other thread has. Returns how much happened.
     pub fn progress(&self) -> usize {
-        self.inner.lanes.iter().map(Lane::advance).sum()
+        self.inner.instance.progress()
     }
 
     pub(crate) fn lane(&self) -> Result<&'static Lane<N::Port>, Error> {
-        self.inner.lanes.get(usize::from(self.context)).ok_or(Error::Finalized)
+        self.inner.instance.lane(self.context).ok_or(Error::Finalized)
     }
 
     pub(crate) fn accumulated(&self) -> Result<&'static Accumulated, Error> {
@@ -131,7 +120,7 @@ impl<N: Node> Library<N> {
 
     /// Calls `act` with this context, when it is this thread's turn.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Context<N::Port>) -> T) -> Result<T, Error> {
-        self.lane()?.with(|| self.inner.node.rest(), act).ok_or(Error::Finalized)
+        self.inner.instance.with(self.context, act).ok_or(Error::Finalized)
     }
 
     /// The same library on context 0, which all collectives go through.
@@ -141,7 +130,7 @@ impl<N: Node> Library<N> {
 
     /// The endpoint of a task that answers what is begun on this context.
     pub(crate) fn endpoint(&self, task: u32) -> Result<Endpoint, Error> {
-        let client = self.inner.client.lock();
+        let client = self.inner.instance.client();
         let client = client.as_ref().ok_or(Error::Finalized)?;
         client.endpoint(task, self.context).map_err(|_| Error::Task(task))
     }
@@ -174,7 +163,7 @@ impl<N: Node> Library<N> {
 
     /// The region of an address's task, if `reach` bytes from the address on lie in it.
     pub(crate) fn check_remote(&self, remote: GlobalAddress, reach: u64) -> Result<RegionHandle, Error> {
-        let handles = self.inner.handles.get().ok_or(Error::Finalized)?;
+        let handles = self.inner.instance.handles().ok_or(Error::Finalized)?;
         let region = handles.get(remote.task as usize).ok_or(Error::Task(remote.task))?;
         if u64::from(remote.offset).saturating_add(reach) > u64::from(region.len()) {
             return Err(Error::Outside { address: remote, reach });
@@ -189,8 +178,7 @@ impl<N: Node> Library<N> {
         timeout_ns: u64,
         until: impl FnMut(&mut Active<N::Port>) -> bool,
     ) -> Result<bool, Error> {
-        let (at, rest) = (usize::from(self.context), || self.inner.node.rest());
-        base::wait_for(self.inner.lanes, at, rest, timeout_ns, until).ok_or(Error::Finalized)
+        self.inner.instance.advance_for(self.context, timeout_ns, until).ok_or(Error::Finalized)
     }
 
     /// As [`advance_for`](Self::advance_for), for as long as it takes.

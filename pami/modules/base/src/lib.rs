@@ -12,10 +12,12 @@
 pub mod completions;
 pub mod error;
 pub mod factories;
+pub mod instance;
 pub mod lane;
 pub mod memory;
 
 pub use completions::Completions;
 pub use factories::{Collectives, OneSided, deregister};
+pub use instance::Instance;
 pub use lane::{Guard, Lane, POOLS, wait_for};
 pub use memory::{OutOfMemory, fill, place, shared};

@@ -3,7 +3,6 @@
 use crate::data::DataError;
 use crate::datatype::TypeError;
 use base::OutOfMemory;
-use core::fmt;
 use pami::client::ClientError;
 use pami::geometry::MembersError;
 use pami::{CollectError, FactoryError, GeometryError, OperationError, SendError};
@@ -92,98 +91,63 @@ impl Class {
     }
 }
 
-/// Why a call was refused, or an operation did not end well.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Error {
-    /// The library is finalized, or was in the meantime.
-    Finalized,
-    /// Requests, communicators or window traffic are left when the library is finalized: so many of what.
-    Unfinished {
-        /// Of what.
-        what: &'static str,
-        /// How many.
-        count: usize,
-    },
-    /// The communicator was freed, or is none.
-    Comm,
-    /// No process of the communicator, or of the group, has this rank.
-    Rank(i64),
-    /// The tag is negative, or over the upper bound.
-    Tag(i32),
-    /// So many elements are more than an operation can have, or fewer than none.
-    Count(usize),
-    /// The datatype was not committed, or cannot be used so.
-    Type,
-    /// The attached buffer has no room, is missing, or is one too many.
-    Buffer,
+base::errors! {
+    /// Why a call was refused, or an operation did not end well.
+    pub enum Error:
+    below {
     /// What is wrong with the data.
     Data(DataError),
     /// What is wrong with a datatype's constructor.
     Datatype(TypeError),
-    /// The message has this many bytes, more than the receive has room for.
-    Truncate {
-        /// Bytes of the message.
-        len: usize,
-        /// Bytes that the receive has room for.
-        room: usize,
-    },
-    /// The request was completed or freed before, or the call is not for requests of its kind.
-    Request,
-    /// The root's rank does not exist.
-    Root(u32),
-    /// The group is not one of this library's, or has no such members.
-    Group,
-    /// The operator cannot be used with the datatype.
-    Op,
-    /// The communicator has no, or another, topology.
-    Topology,
-    /// The dimensions do not fit.
-    Dims,
-    /// An argument is wrong: which, in words.
-    Arg(&'static str),
-    /// The key is not in use.
-    Keyval,
-    /// The window was freed, or is none.
-    Win,
-    /// Accesses of a window outside an epoch, or epochs that do not fit.
-    RmaSync,
-    /// An access reaches out of the target's window.
-    RmaRange,
-    /// An attribute's copy or delete function said this.
-    Callback(i32),
-    /// There is no room for more: of what, and how many there are. Change the settings.
-    NoMem {
-        /// Of what.
-        what: &'static str,
-        /// How many there are.
-        limit: usize,
-    },
     /// The node has not so many bytes.
     Memory(OutOfMemory),
-    /// Another process could not take its part in a collective call, for a reason of this class.
-    Elsewhere(Class),
-    /// At least one of the requests ended with an error: see their statuses.
-    InStatus,
-    /// This request of several has neither failed nor completed.
-    Pending,
-    /// The node that the other side lives on, of this rank, is dead.
-    NodeDead(u32),
-    /// The call is not supported: in words.
-    Unsupported(&'static str),
     /// A client or a context could not be had.
     Client(ClientError),
     /// A protocol or a factory could not be had.
     Factory(FactoryError),
+    /// A communicator cannot have such members.
+    Members(MembersError),
+    }
+    told {
     /// The layer below refused: a mistake of this library's.
     Send(SendError),
     /// As above, of a collective.
     Collect(CollectError),
     /// As above, of a geometry.
     Geometry(GeometryError),
-    /// A communicator cannot have such members.
-    Members(MembersError),
     /// A collective, or an operation of the layer below, ended so.
     Operation(OperationError),
+    }
+    own {
+    Finalized => "the library is finalized: call it before",
+    Unfinished { what: &'static str, count: usize }
+        => "{count} {what} are left: complete or free them before the library is finalized",
+    Comm => "the communicator was freed, or never was one",
+    Rank(rank: i64) => "no process has rank {rank} there",
+    Tag(tag: i32) => "the tag {tag} is negative or over TAG_UB",
+    Count(count: usize) => "{count} elements or bytes are too many",
+    Type => "the datatype is not committed, or cannot be used so",
+    Buffer => "the attached buffer is missing, has no room, or is one too many",
+    Truncate { len: usize, room: usize } => "a message of {len} bytes came to a receive with room for {room}",
+    Request => "the request was completed or freed before, or is of another kind",
+    Root(root: u32) => "no process has the root's rank {root}",
+    Group => "the group is not of this library, or has no such members",
+    Op => "the operator cannot be used with this datatype",
+    Topology => "the communicator has no such topology",
+    Dims => "the dimensions do not fit the number of processes",
+    Arg(problem: &'static str) => "{problem}",
+    Keyval => "the key is not in use: create it first",
+    Win => "the window was freed, or never was one",
+    RmaSync => "the window is accessed outside an epoch, or epochs do not fit",
+    RmaRange => "the access reaches out of the target's window",
+    Callback(code: i32) => "an attribute's function returned {code}",
+    NoMem { what: &'static str, limit: usize } => "no room for more {what} than {limit}: see the library's settings",
+    Elsewhere(class: Class) => "another process could not take its part in the call: {class:?}",
+    InStatus => "some of the requests failed: their statuses say which",
+    Pending => "the request is still under way",
+    NodeDead(node: u32) => "node {node}, where the other side lives, is dead",
+    Unsupported(what: &'static str) => "{what} is not supported",
+    }
 }
 
 /// What calls return.
@@ -233,63 +197,6 @@ impl Error {
         }
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Finalized => f.write_str("the library is finalized: call it before"),
-            Self::Unfinished { what, count } => {
-                write!(f, "{count} {what} are left: complete or free them before the library is finalized")
-            }
-            Self::Comm => f.write_str("the communicator was freed, or never was one"),
-            Self::Rank(rank) => write!(f, "no process has rank {rank} there"),
-            Self::Tag(tag) => write!(f, "the tag {tag} is negative or over TAG_UB"),
-            Self::Count(count) => write!(f, "{count} elements or bytes are too many"),
-            Self::Type => f.write_str("the datatype is not committed, or cannot be used so"),
-            Self::Buffer => f.write_str("the attached buffer is missing, has no room, or is one too many"),
-            Self::Truncate { len, room } => {
-                write!(f, "a message of {len} bytes came to a receive with room for {room}")
-            }
-            Self::Request => f.write_str("the request was completed or freed before, or is of another kind"),
-            Self::Root(root) => write!(f, "no process has the root's rank {root}"),
-            Self::Group => f.write_str("the group is not of this library, or has no such members"),
-            Self::Op => f.write_str("the operator cannot be used with this datatype"),
-            Self::Topology => f.write_str("the communicator has no such topology"),
-            Self::Dims => f.write_str("the dimensions do not fit the number of processes"),
-            Self::Arg(problem) => f.write_str(problem),
-            Self::Keyval => f.write_str("the key is not in use: create it first"),
-            Self::Win => f.write_str("the window was freed, or never was one"),
-            Self::RmaSync => f.write_str("the window is accessed outside an epoch, or epochs do not fit"),
-            Self::RmaRange => f.write_str("the access reaches out of the target's window"),
-            Self::Callback(code) => write!(f, "an attribute's function returned {code}"),
-            Self::NoMem { what, limit } => {
-                write!(f, "no room for more {what} than {limit}: see the library's settings")
-            }
-            Self::Elsewhere(class) => {
-                write!(f, "another process could not take its part in the call: {class:?}")
-            }
-            Self::InStatus => f.write_str("some of the requests failed: their statuses say which"),
-            Self::Pending => f.write_str("the request is still under way"),
-            Self::NodeDead(node) => write!(f, "node {node}, where the other side lives, is dead"),
-            Self::Unsupported(what) => write!(f, "{what} is not supported"),
-            Self::Memory(error) => error.fmt(f),
-            Self::Data(error) => error.fmt(f),
-            Self::Datatype(error) => error.fmt(f),
-            Self::Client(error) => error.fmt(f),
-            Self::Factory(error) => error.fmt(f),
-            Self::Send(error) => error.fmt(f),
-            Self::Collect(error) => error.fmt(f),
-            Self::Geometry(error) => error.fmt(f),
-            Self::Members(error) => error.fmt(f),
-            Self::Operation(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for Error {}
-
-base::from!(Error: DataError => Data, TypeError => Datatype, ClientError => Client, FactoryError => Factory,
-    MembersError => Members, OutOfMemory => Memory);
 
 impl From<SendError> for Error {
     fn from(error: SendError) -> Self {

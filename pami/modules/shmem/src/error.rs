@@ -1,7 +1,6 @@
 //! Why a call was refused, and why what was begun did not end well.
 
 use base::OutOfMemory;
-use core::fmt;
 use pami::factory::FactoryError;
 use pami::geometry::MembersError;
 use pami::operator::ReduceError;
@@ -10,33 +9,10 @@ use pami::{ClientError, CollectError, GeometryError, OperationError, RegisterErr
 /// What a call returns.
 pub type Result<T = (), E = Error> = core::result::Result<T, E>;
 
-/// Errors of the layers below, which speak for themselves, and the library's own, with what they say.
-macro_rules! errors {
-    (below { $($(#[$doc:meta])* $below:ident($error:ty),)* }
-     own { $($own:ident $(($($item:ident: $of:ty),*))? $({$($field:ident: $type:ty),*})? => $says:tt,)* }) => {
-        /// What went wrong. The caller is at fault, but for `Client`, `Factory`, `Register`, `Memory`, `Full` and `Operation`,
-        /// which tell of what ran out or died, and `Send` with a dead node.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        #[expect(missing_docs, reason = "what a variant says tells of its fields")]
-        pub enum Error {
-            $($(#[$doc])* $below($error),)*
-            $(#[doc = $says] $own $(($($of),*))? $({ $($field: $type),* })?,)*
-        }
-
-        impl fmt::Display for Error {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self {
-                    $(Self::$below(error) => error.fmt(f),)*
-                    $(Self::$own $(($($item),*))? $({ $($field),* })? => write!(f, $says),)*
-                }
-            }
-        }
-
-        base::from!(Error: $($error => $below),*);
-    };
-}
-
-errors! {
+base::errors! {
+    /// What went wrong. The caller is at fault, but for `Client`, `Factory`, `Register`, `Memory`, `Full` and `Operation`,
+    /// which tell of what ran out or died, and `Send` with a dead node.
+    pub enum Error:
     below {
     /// The client or a context could not be had, or not be ended.
     Client(ClientError),
@@ -59,6 +35,7 @@ errors! {
     /// The node has not so many bytes.
     Memory(OutOfMemory),
     }
+    told {}
     own {
     Setting(name: &'static str, range: &'static str) => "the setting {name} must be {range}",
     Finalized => "the library was finalized: call init again",
@@ -77,5 +54,3 @@ errors! {
     NotHeld => "this PE does not hold the lock that it clears: set it first",
     }
 }
-
-impl core::error::Error for Error {}

@@ -46,7 +46,7 @@ impl<N: Node> Shmem<N> {
             return Err(Error::Setting("alignment", "a power of two"));
         }
         let (bytes, alignment) = (bytes_of::<T>(count)?, alignment.max(ALIGNMENT as usize));
-        let offset = self.inner.heap.lock().allocate_aligned(bytes, alignment);
+        let offset = self.inner.instance.allocated().allocate_aligned(bytes, alignment);
         let offset = offset.ok_or(Error::Full { bytes })?;
         Ok(Sym::new(offset as u32, count as u32))
     }
@@ -55,7 +55,7 @@ impl<N: Node> Shmem<N> {
     pub fn free<T: Data>(&self, object: Sym<T>) -> Result {
         let offset = object.offset();
         self.agree("free", [offset.into(), 0])?;
-        let freed = self.inner.heap.lock().free(offset as usize);
+        let freed = self.inner.instance.allocated().free(offset as usize);
         if freed { Ok(()) } else { Err(Error::NotAllocated { offset }) }
     }
 
@@ -65,7 +65,7 @@ impl<N: Node> Shmem<N> {
         let offset = object.offset();
         self.agree("realloc", [offset.into(), count as u64])?;
         let (start, bytes) = (offset as usize, bytes_of::<T>(count)?);
-        let mut heap = self.inner.heap.lock();
+        let mut heap = self.inner.instance.allocated();
         if !heap.contains(start) {
             return Err(Error::NotAllocated { offset });
         }

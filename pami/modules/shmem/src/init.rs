@@ -6,12 +6,10 @@ use crate::heap::ALIGNMENT;
 use crate::library::{Inner, Shmem};
 use crate::operations::{Factories, Operations, PLACES};
 use crate::settings::Settings;
-use base::{Completions, Lane, fill, place, shared};
+use base::{Completions, Instance, fill, place, shared};
 use heapless::Vec;
-use pami::{ClientBuilder, Limits, Node, OperationError, RegionHandle, Rights, Shared};
-use rings::first_fit::{FirstFit, Span};
-use spin::{Mutex, Once};
-use zerocopy::{FromBytes, IntoBytes};
+use pami::{Client, ClientBuilder, Limits, Node, OperationError, Shared};
+use spin::Mutex;
 
 /// What context 0 has for collectives: one in flight for each team, so that none waits for another's.
 const LIMITS: Limits =
@@ -45,10 +43,12 @@ impl<N: Node> Shmem<N> {
         check(&settings)?;
         let contexts = settings.contexts;
         let operations = Operations::place(node, contexts)?;
-        let memory: &'static Once<Shared> = place(node, "the heap", Once::new())?;
+        let bytes = settings.heap.next_multiple_of(ALIGNMENT) as usize;
+        let instance = Instance::new(node, contexts, bytes, settings.allocations)?;
+        let instance: &Instance<N> = place(node, "the library", instance)?;
         let end = move |cookie: usize, outcome: Result<u64, OperationError>| {
             if let Some(operations) = operations.get(cookie / PLACES) {
-                operations.end(cookie % PLACES, outcome, memory.get());
+                operations.end(cookie % PLACES, outcome, instance.segment());
             }
         };
         let completions = Completions::new(
@@ -61,8 +61,6 @@ impl<N: Node> Shmem<N> {
             // There is room.
             let _ = areas.push(Area::new(node, settings.scratch)?);
         }
-        let spans = fill(node, "allocations", settings.allocations, Span::default)?;
-        let bytes = settings.heap.next_multiple_of(ALIGNMENT) as usize;
         let client = ClientBuilder::new(node, settings.client)
             .contexts(contexts)
             .sharing(settings.sharing)
@@ -70,21 +68,16 @@ impl<N: Node> Shmem<N> {
             .collectives(LIMITS)
             .create()?;
         let inner = Inner {
-            node,
+            instance,
             settings,
-            lanes: fill(node, "contexts", contexts.into(), Lane::default)?,
             factories: fill(node, "factories", contexts.into(), || Mutex::new(None))?,
             operations,
             completions,
             values: shared(node, "words", usize::from(contexts) * PLACES * size_of::<u64>())?,
-            heap: Mutex::new(FirstFit::new(bytes, spans)),
-            memory,
-            region: Mutex::new(None),
-            handles: Once::new(),
             teams: Mutex::new(Teams::default()),
             areas,
-            client: Mutex::new(Some(client)),
         };
+        *instance.client() = Some(client);
         let library = Self { inner: place(node, "the library", inner)?, context: 0 };
         let heap = shared(node, "the heap", bytes).map_err(Error::from);
         heap.and_then(|heap| library.start(heap)).map(|()| library).inspect_err(|_| {
@@ -95,37 +88,23 @@ impl<N: Node> Shmem<N> {
 
     /// The factories, the contexts, the region, and what others have to know of it.
     fn start(&self, memory: Shared) -> Result {
-        let inner = self.inner;
-        if let Some(client) = inner.client.lock().as_mut() {
+        let (inner, instance) = (self.inner, self.inner.instance);
+        if let Some(client) = instance.client().as_mut() {
             let protocols = [client.protocol("shmem-transfer")?, client.protocol("shmem-team")?];
-            for (offset, (lane, factories)) in (0..).zip(inner.lanes.iter().zip(inner.factories)) {
-                *factories.lock() = Some(Factories::register(inner.node, client, &protocols)?);
-                lane.open(client, offset)?;
+            for factories in inner.factories {
+                *factories.lock() = Some(Factories::register(instance.node(), client, &protocols)?);
             }
         }
+        instance.open()?;
         for context in 0..inner.settings.contexts {
             Self { context, ..*self }.with(|context| context.set_polls(inner.settings.polls))?;
         }
         // Area 0 is the world's.
         inner.teams.lock().take();
-        let rights = Rights::READ | Rights::WRITE | Rights::UPDATE;
-        let region = self.with(|context| context.register_shared(memory, rights))?;
-        let region = region.map_err(|(error, _)| error)?;
-        inner.memory.call_once(|| region.memory().clone());
-        let handle = region.handle();
-        *inner.region.lock() = Some(region);
-        let handles = fill(inner.node, "the heaps", self.n_pes() as usize, || handle)?;
-        self.gather(&self.team_world(), handle.as_bytes(), |pe, block| {
-            let place = handles.get_mut(pe as usize);
-            if let (Some(place), Ok(handle)) = (place, RegionHandle::read_from_bytes(block)) {
-                *place = handle;
-            }
-        })?;
-        if handles.iter().any(|other| other.len() != handle.len()) {
-            return Err(Error::Asymmetric("init"));
-        }
-        inner.handles.call_once(|| handles);
-        Ok(())
+        let own = instance.register(memory).ok_or(Error::Finalized)??;
+        instance.exchange(own, |own, each| self.gather(&self.team_world(), own, each))?;
+        let mut all = instance.handles().unwrap_or_default().iter();
+        if all.any(|other| other.len() != own.len()) { Err(Error::Asymmetric("init")) } else { Ok(()) }
     }
 
     /// Ends the library. Collective; all that was begun has been carried out before. Symmetric objects are of no use any
@@ -146,21 +125,10 @@ impl<N: Node> Shmem<N> {
     /// Gives back what the node and the messaging layer can take back.
     fn release(&self) -> Result {
         let inner = self.inner;
-        let Some(mut client) = inner.client.lock().take() else { return Err(Error::Finalized) };
-        // Not held while a context is waited for, whose holder may ask for it.
-        let region = inner.region.lock().take();
-        if let Some(region) = region {
-            // The heap is the library's.
-            let _ = self.first().with(|context| context.deregister(region).map(drop));
-        }
-        let mut outcome = Ok(());
-        for lane in inner.lanes {
-            let closed = lane.close(&mut client, || inner.node.rest());
-            outcome = outcome.and(closed.map_err(Error::Client));
-        }
-        for factories in inner.factories.iter().filter_map(|place| place.lock().take()) {
-            outcome = outcome.and(factories.end(&mut client));
-        }
-        outcome.and(client.destroy().map_err(|(error, _)| Error::Client(error)))
+        let end = |client: &mut Client<N>| {
+            let registered = inner.factories.iter().filter_map(|place| place.lock().take());
+            registered.map(|factories| factories.end(client)).fold(Ok(()), Result::and)
+        };
+        inner.instance.release(end).unwrap_or(Err(Error::Finalized))
     }
 }

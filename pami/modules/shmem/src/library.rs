@@ -4,11 +4,10 @@ use crate::area::{Area, TEAMS, Teams};
 use crate::error::{Error, Result};
 use crate::operations::{Factories, Keeper, Operations, PLACES, PendingOperation};
 use crate::settings::Settings;
-use base::{Completions, Lane};
+use base::{Completions, Instance};
 use heapless::Vec;
-use pami::{Active, Client, Context, Endpoint, Node, ObjectMemory, Region, RegionHandle, Shared};
-use rings::first_fit::FirstFit;
-use spin::{Mutex, Once};
+use pami::{Active, Context, Endpoint, Node, ObjectMemory, RegionHandle, Shared};
+use spin::Mutex;
 
 /// The library at one PE, as it acts on one context: a small handle, which may be copied.
 pub struct Shmem<N: Node> {
@@ -25,21 +24,13 @@ impl<N: Node> Copy for Shmem<N> {}
 
 /// All that the library has at one PE. Slices are by context.
 pub(crate) struct Inner<N: Node> {
-    pub(crate) node: &'static N,
+    pub(crate) instance: &'static Instance<N>,
     pub(crate) settings: Settings,
-    pub(crate) client: Mutex<Option<Client<N>>>,
-    pub(crate) lanes: &'static [Lane<N::Port>],
     pub(crate) factories: &'static [Mutex<Option<Factories>>],
     pub(crate) operations: &'static [Operations<N::Port>],
     pub(crate) completions: Completions<N::Port>,
     /// A word for each operation, by its cookie: what is put by value, or got.
     pub(crate) values: Shared,
-    /// Which bytes of the heap are allocated.
-    pub(crate) heap: Mutex<FirstFit>,
-    pub(crate) memory: &'static Once<Shared>,
-    pub(crate) region: Mutex<Option<Region>>,
-    /// By PE.
-    pub(crate) handles: Once<&'static [RegionHandle]>,
     pub(crate) teams: Mutex<Teams>,
     pub(crate) areas: Vec<Area, TEAMS>,
 }
@@ -80,12 +71,12 @@ impl<N: Node> Shmem<N> {
 
     /// This PE's number.
     pub fn my_pe(&self) -> u32 {
-        self.inner.node.task()
+        self.inner.instance.node().task()
     }
 
     /// How many PEs there are.
     pub fn n_pes(&self) -> u32 {
-        self.inner.node.tasks()
+        self.inner.instance.node().tasks()
     }
 
     /// What the library is set to.
@@ -95,7 +86,7 @@ impl<N: Node> Shmem<N> {
 
     /// Advances all contexts that no other thread has. Returns how much happened.
     pub fn progress(&self) -> usize {
-        self.inner.lanes.iter().map(Lane::advance).sum()
+        self.inner.instance.progress()
     }
 
     /// Has what this context puts to a PE from here on come behind what it put there before, signals and atomics included.
@@ -123,23 +114,18 @@ impl<N: Node> Shmem<N> {
 
     /// This PE's heap.
     pub(crate) fn memory(&self) -> Result<&'static Shared> {
-        let alive = self.inner.region.lock().is_some();
-        self.inner.memory.get().filter(|_| alive).ok_or(Error::Finalized)
+        self.inner.instance.segment().ok_or(Error::Finalized)
     }
 
     /// The heap of another PE.
     pub(crate) fn heap_of(&self, pe: u32) -> Result<RegionHandle> {
-        let handles = self.inner.handles.get().ok_or(Error::Finalized)?;
+        let handles = self.inner.instance.handles().ok_or(Error::Finalized)?;
         handles.get(pe as usize).copied().ok_or(Error::Pe { pe, pes: self.n_pes() })
-    }
-
-    fn lane(&self) -> Result<&'static Lane<N::Port>> {
-        self.inner.lanes.get(usize::from(self.context)).ok_or(Error::Finalized)
     }
 
     /// Calls `act` with this context, when it is this thread's turn.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Context<N::Port>) -> T) -> Result<T> {
-        self.lane()?.with(|| self.inner.node.rest(), act).ok_or(Error::Finalized)
+        self.inner.instance.with(self.context, act).ok_or(Error::Finalized)
     }
 
     /// The same library on context 0, which all collectives go through.
@@ -154,8 +140,7 @@ impl<N: Node> Shmem<N> {
         timeout_ns: u64,
         until: impl FnMut(&mut Active<N::Port>) -> bool,
     ) -> Result<bool> {
-        let (at, rest) = (usize::from(self.context), || self.inner.node.rest());
-        base::wait_for(self.inner.lanes, at, rest, timeout_ns, until).ok_or(Error::Finalized)
+        self.inner.instance.advance_for(self.context, timeout_ns, until).ok_or(Error::Finalized)
     }
 
     /// As [`advance_for`](Self::advance_for), for as long as it takes.
