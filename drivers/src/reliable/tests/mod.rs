@@ -3,7 +3,6 @@
 mod bench;
 mod cases;
 mod dice;
-mod engine;
 mod flood;
 // Tens of thousands of states, of code that has no `unsafe`.
 #[cfg(not(miri))]

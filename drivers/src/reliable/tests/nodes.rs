@@ -1,4 +1,4 @@
-//! Three nodes of two contexts each, over one bad wire: what message units and the whole engine are tried on.
+//! Three nodes of two contexts each, over one bad wire: what the whole engine is tried on.
 
 use super::units::Hart;
 use super::wire::{Faults, Lossy, Memory, Wire};
@@ -18,7 +18,7 @@ pub const CONTEXTS: usize = 2;
 pub const ACTORS: usize = NODES * CONTEXTS;
 /// No run may take longer, in virtual time.
 pub const LIMIT_NS: u64 = 600_000_000_000;
-const MTU: usize = 300;
+pub const MTU: usize = 300;
 const BUFFERS: usize = 64;
 
 pub fn endpoint(actor: usize) -> Endpoint {

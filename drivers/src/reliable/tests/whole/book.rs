@@ -4,7 +4,7 @@ use super::node::Port;
 use super::{ACTORS, MOST, UNEXPECTED, leak, place_of};
 use pami::{
     Active, Buffer, Completion, Done, Fetched, Layout, Message, OnFetched, OnPart, OnReceived,
-    OperationError, Part, Receive, Received, Shared,
+    OperationError, Part, Receive, Received, RegionFault, Shared,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
@@ -16,6 +16,10 @@ type Call<T> = &'static (dyn Fn(&mut Active<Port>, T) + Sync);
 pub struct Notes {
     /// Operations whose end must still come: number, origin, target. Who fences all has no target.
     pub open: BTreeSet<(u64, usize, usize)>,
+    /// What an operation is refused with, and whether it must be.
+    pub refusals: BTreeMap<u64, (RegionFault, bool)>,
+    /// Operations that were.
+    pub failed: BTreeSet<u64>,
     /// Fences, and the operations that they come behind.
     behind: Vec<(u64, Vec<u64>)>,
     /// Of each context from each: the number of the next message, and messages that were there whole.
@@ -63,10 +67,13 @@ impl Notes {
     }
 
     fn end(&mut self, number: u64, result: Result<(), OperationError>) {
-        match result {
-            Ok(()) => {}
-            Err(OperationError::NodeDead(node)) => assert_eq!(self.killed, Some(node)),
-            Err(error) => panic!("operation {number}: {error}"),
+        match (result, self.refusals.remove(&number)) {
+            (Ok(()), None | Some((_, false))) => {}
+            (Err(OperationError::Region(fault)), Some((expected, _))) if fault == expected => {
+                self.failed.insert(number);
+            }
+            (Err(OperationError::NodeDead(node)), _) => assert_eq!(self.killed, Some(node)),
+            (result, refusal) => panic!("operation {number}: {result:?}, not {refusal:?}"),
         }
         let open = self.open.range((number, 0, 0)..).next().copied().filter(|open| open.0 == number);
         assert!(open.is_some_and(|open| self.open.remove(&open)), "operation {number} ends twice");

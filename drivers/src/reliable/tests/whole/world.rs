@@ -2,6 +2,7 @@
 
 use super::book::Book;
 use super::node::{Port, TestNode, Unit};
+use super::orders::DATA;
 use super::{ACTORS, CONTEXTS, NODES, SIGNALS, SWITCH, UNEXPECTED, leak};
 use crate::reliable::tests::dice::Dice;
 use crate::reliable::tests::nodes::{LIMIT_NS, mended, units, wait_for_wire};
@@ -11,7 +12,9 @@ use crate::reliable::tests::{elapse, now};
 use pami::client::Sharing;
 use pami::device::Gone;
 use pami::packet::DEFERRING;
-use pami::{Active, Client, ClientBuilder, Context, Message, Pools, Receive, Region, Rights, Shared};
+use pami::{
+    Active, Client, ClientBuilder, Context, Message, Pools, Receive, Region, RegionHandle, Rights, Shared,
+};
 use std::vec::Vec;
 
 /// How long after a node's death the network tells.
@@ -19,8 +22,10 @@ const NOTICE_NS: u64 = 50_000_000;
 /// A region is a word to count with, then bytes that never change, then a stripe for each context to put into.
 pub const COUNTER: usize = 64;
 pub const SOURCE: usize = 1024;
-pub const STRIPE: usize = 256;
-const REGION: usize = COUNTER + SOURCE + ACTORS * STRIPE;
+pub const STRIPE: usize = 512;
+pub const REGION: usize = COUNTER + SOURCE + ACTORS * STRIPE;
+/// What memory holds that nothing was placed in.
+pub const UNTOUCHED: u8 = 0xa5;
 
 /// What happens besides the wires' faults.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,7 +37,7 @@ pub enum Trouble {
     Garbage,
 }
 
-/// A get under way, and what it has to bring.
+/// A get under way, and what its memory is to hold then.
 pub struct Reading {
     pub number: u64,
     pub into: Shared,
@@ -45,6 +50,11 @@ pub struct World {
     pub(super) clients: Vec<Client<TestNode>>,
     pub(super) contexts: Vec<Context<Port>>,
     pub(super) regions: Vec<Region>,
+    /// By node: one that allows nothing, and one of the bytes that never change, until it is taken away at some time.
+    pub(super) sealed: Vec<Region>,
+    pub(super) passing: Vec<Option<Region>>,
+    /// What is put, in memory in shared use.
+    pub(super) data: Shared,
     /// What the stripes have to hold, by node.
     pub(super) stripes: Vec<Vec<u8>>,
     /// Puts under way into each stripe.
@@ -52,6 +62,8 @@ pub struct World {
     pub(super) readings: Vec<Reading>,
     pub(super) book: Book,
     pub(super) trouble: Trouble,
+    /// A context that advances rarely, if there is one.
+    lazy: usize,
     pub(super) operations: u64,
     /// By origin and target.
     pub(super) sent: [[u32; ACTORS]; ACTORS],
@@ -83,6 +95,7 @@ impl World {
             Receive::Done
         });
         let (mut clients, mut contexts, mut regions) = (Vec::new(), Vec::new(), Vec::new());
+        let mut sealed = Vec::new();
         for (task, unit) in (0..).zip(&units) {
             let node = leak(TestNode { unit, task, tasks: NODES as u32, contexts: CONTEXTS as u8 });
             // The last node's contexts share an injection FIFO and use no shared memory.
@@ -107,8 +120,13 @@ impl World {
             for (place, byte) in buffer.as_mut_slice()[COUNTER..].iter_mut().zip(source(node)) {
                 *place = byte;
             }
-            regions.push(contexts[node * CONTEXTS].register(buffer, Rights::all()).ok().unwrap());
+            let mut register =
+                |buffer, rights| contexts[node * CONTEXTS].register(buffer, rights).ok().unwrap();
+            regions.push(register(buffer, Rights::all()));
+            sealed.push(register(book.notes().buffer(), Rights::empty()));
         }
+        let mut data = book.notes().buffer();
+        data.as_mut_slice()[..DATA.len()].copy_from_slice(&DATA);
         book.notes().memories = regions.iter().map(|region| region.memory().clone()).collect();
         Self {
             wire,
@@ -116,11 +134,15 @@ impl World {
             clients,
             contexts,
             regions,
+            sealed,
+            passing: (0..NODES).map(|_| None).collect(),
+            data: data.share(),
             stripes: std::vec![std::vec![0; ACTORS * STRIPE]; NODES],
             writing: Vec::new(),
             readings: Vec::new(),
             book,
             trouble,
+            lazy: ACTORS,
             operations: 0,
             sent: Default::default(),
             mended: 0,
@@ -132,6 +154,9 @@ impl World {
         let mut dice = Dice::new(seed);
         self.wire.turn(seed, faults(&mut dice));
         let mut orders = 4 + dice.below(50);
+        if self.trouble != Trouble::Death {
+            self.lazy = dice.below(3 * ACTORS as u64) as usize;
+        }
         let death = (self.trouble == Trouble::Death).then(|| dice.below(orders));
         let mut death_at = u64::MAX;
         let end = now() + LIMIT_NS;
@@ -227,18 +252,43 @@ impl World {
             if self.is_dying() && actor / CONTEXTS + 1 == NODES {
                 continue;
             }
-            if dice.per_mille(700) {
+            let often = |share| if actor == self.lazy { 2 } else { share };
+            if dice.per_mille(often(700)) {
                 events += self.contexts[actor].advance();
             }
-            if dice.per_mille(300) {
+            if dice.per_mille(often(300)) {
                 self.take_kept(actor, dice);
             }
+        }
+        if dice.per_mille(20) {
+            self.withdraw(dice.below(NODES as u64) as usize);
         }
         if self.trouble == Trouble::Garbage && dice.per_mille(500) {
             self.throw(dice);
         }
         self.take_read();
         events > 0
+    }
+
+    /// A region of the bytes that never change, which is there until it is [taken away](Self::withdraw).
+    pub fn passing(&mut self, node: usize) -> RegionHandle {
+        let register = || {
+            let mut buffer = self.book.notes().buffer();
+            buffer.as_mut_slice()[COUNTER..]
+                .iter_mut()
+                .zip(source(node))
+                .for_each(|(place, byte)| *place = byte);
+            self.contexts[node * CONTEXTS].register(buffer, Rights::READ).ok().unwrap()
+        };
+        self.passing[node].get_or_insert_with(register).handle()
+    }
+
+    /// Takes a passing region away. Nobody may use it from then on.
+    fn withdraw(&mut self, node: usize) {
+        if let Some(region) = self.passing[node].take() {
+            let buffer = self.contexts[node * CONTEXTS].deregister(region);
+            self.book.notes().free(buffer.ok().expect("nobody is still at the region"));
+        }
     }
 
     /// Accepts a message that a context keeps, or drops one of a hostile node.
@@ -275,8 +325,8 @@ impl World {
                     continue;
                 }
             };
-            let brought = &buffer.as_slice()[..reading.content.len()];
-            assert!(brought == reading.content || notes.killed.is_some(), "get {}", reading.number);
+            let failed = notes.failed.contains(&reading.number) || notes.killed.is_some();
+            assert!(failed || buffer.as_slice() == reading.content, "get {}", reading.number);
             notes.free(buffer);
         }
         self.readings = left;
@@ -305,7 +355,8 @@ impl World {
             let count = u64::from_le_bytes(*bytes.first_chunk().unwrap());
             let living = ACTORS - if self.is_dying() { CONTEXTS } else { 0 };
             let exact = living * STRIPE;
-            assert!(stripes[..exact] == self.stripes[node][..exact], "the stripes of node {node}");
+            let wrong = (0..exact).find(|&at| stripes[at] != self.stripes[node][at]);
+            assert_eq!(wrong, None, "the stripes of node {node}");
             let notes = self.book.notes();
             let tickets = &notes.tickets[node];
             // A dead node's updates may have been carried out, and it does not tell.
@@ -333,19 +384,22 @@ impl World {
 
     /// Takes an operation back that was refused.
     pub fn refused(&mut self, number: u64) {
-        self.book.notes().open.retain(|open| open.0 != number);
+        let mut notes = self.book.notes();
+        notes.open.retain(|open| open.0 != number);
+        notes.refusals.remove(&number);
     }
 
     /// Has a context of an honest node do something to another.
     fn order(&mut self, dice: &mut Dice) {
         let actors = ACTORS - if self.trouble == Trouble::Garbage || self.is_dying() { CONTEXTS } else { 0 };
         let (from, to) = (dice.below(actors as u64) as usize, dice.below(ACTORS as u64) as usize);
-        match dice.below(10) {
+        match dice.below(12) {
             0..=3 if self.is_honest(to / CONTEXTS) || self.is_dying() => self.send(from, to, dice),
             4 | 5 => self.put(from, to, dice),
             6 => self.get(from, to, dice),
             7 => self.count(from, to),
             8 => self.fence(from, to, dice),
+            9 | 10 if self.trouble == Trouble::None => self.fault(from, to, dice),
             _ => {}
         }
     }
