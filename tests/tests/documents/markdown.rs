@@ -67,6 +67,11 @@ impl Document {
         document
     }
 
+    /// Its code blocks, each behind its language.
+    pub fn blocks(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.blocks.iter().map(|(language, block)| (language.as_str(), block.as_str()))
+    }
+
     /// The lines of all blocks of a language.
     pub fn lines(&self, language: &str) -> impl Iterator<Item = &str> {
         self.blocks.iter().filter(move |(it, _)| it == language).flat_map(|(_, block)| block.lines())
