@@ -23,6 +23,8 @@ pub const MOST_MTU: usize = 4096;
 pub const MOST_BULK: usize = 16 << 10;
 /// The rank that means the network itself instead of a node.
 pub const FABRIC: u32 = u32::MAX;
+/// The source of what another node has [said](ReliableAdapter::say) by itself: who it is from its envelope tells.
+pub(crate) const APART: u32 = FABRIC - 1;
 
 /// Copies the two parts of a packet's front to the front of `to`, which has room for both.
 #[inline(always)]
@@ -363,13 +365,26 @@ pub trait ReliableAdapter: Adapter {
         usize::MAX
     }
 
-    /// Whether nodes wait for that, here or there: then [`make_room`](Self::make_room) is to be called in this round.
+    /// Whether nodes wait for that, here or there, or one has said something by itself: then [`take_said`](Self::take_said) and
+    /// [`make_room`](Self::make_room) are to be called in this round.
     fn wants_room(&self) -> bool {
         false
     }
 
     /// Lets go of nodes that have nothing under way, except those to which `owes` says this node has still to answer.
     fn make_room(&mut self, _owes: impl Fn(u32) -> bool) {}
+
+    /// Sends node `node`, which may be none of the job's, a control packet of these two parts, at most [`HEAD_BYTES`] together,
+    /// outside of what is under way between the two: it may get lost, and if it arrives it is whole. False without room.
+    fn say(&mut self, _node: u32, _packet: [&[u8]; 2]) -> bool {
+        false
+    }
+
+    /// The next of what nodes have said so to this one, with the source [`APART`]; looked for while nodes
+    /// [want room](Self::wants_room).
+    fn take_said(&mut self) -> Option<RxBuffer> {
+        None
+    }
 
     /// Until when to run the engine, although all is sent, so that peers hear what arrived here.
     fn linger_until(&self) -> u64 {

@@ -13,6 +13,7 @@ mod calls;
 pub mod console;
 pub mod e1000e;
 pub mod either;
+pub mod gathering;
 pub mod gem;
 pub mod irq;
 pub mod link;

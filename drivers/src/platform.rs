@@ -1,5 +1,6 @@
 //! What drivers need of the kernel.
 
+use crate::gathering::Gathering;
 use crate::link;
 use crate::nic::{Hal, LINE, Nic};
 use core::fmt;
@@ -67,6 +68,9 @@ pub trait Platform: Send + Sync + 'static {
 
     /// Node `node` has died, as the network says. The message unit's token may be held.
     fn node_died(_node: u32) {}
+
+    /// Something keeps the nodes from coming together on a plain Ethernet. The message unit's token is not held.
+    fn gathering(_news: &Gathering) {}
 
     /// The network was said to lose nothing, and this became of frames of node `node`. The message unit's token is held.
     fn network_failed(_node: u32, _breach: Breach) {}

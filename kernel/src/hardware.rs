@@ -7,6 +7,7 @@
 use crate::status::Exit;
 use crate::{arch, board, clock, report, status, trace, wakeup};
 use core::sync::atomic::AtomicU32;
+use drivers::gathering::Gathering;
 use drivers::platform::Breach;
 use drivers::{Either, Platform};
 use pami::endpoint::Endpoint;
@@ -103,6 +104,27 @@ impl Platform for Hardware {
 
     fn node_died(node: u32) {
         status::lose(node);
+    }
+
+    fn gathering(news: &Gathering) {
+        match news {
+            Gathering::Waits(missing) => {
+                defmt::warn!("the job waits for nodes {}", defmt::Display2Format(missing));
+            }
+            Gathering::Differs { node, told, own } => defmt::error!(
+                "node {=u32} is not taken: it is told {}, and node 0 {}",
+                node,
+                defmt::Display2Format(told),
+                defmt::Display2Format(own)
+            ),
+            Gathering::Anew(node) => {
+                defmt::warn!("node {=u32} has started anew, or two boards are told that they are it", node);
+            }
+            Gathering::Refused { told, own } => report::refused(
+                Exit::Personality,
+                format_args!("node 0 does not take it, which is told {told}, and this node {own}"),
+            ),
+        }
     }
 
     fn network_failed(node: u32, breach: Breach) {

@@ -17,6 +17,7 @@ use boot::HARTS;
 use core::fmt;
 use drivers::Either::{First, Second};
 use drivers::Setup;
+use drivers::gathering::{Identity, JobWords};
 use drivers::lossless::Lossless;
 use drivers::nic::{Nic, SmallMtu};
 use drivers::reliable::Reliable;
@@ -344,12 +345,20 @@ fn start_unit(
         contexts: personality.contexts,
         harts: machine.harts.len(),
         agent: division.agent,
-        fabric: personality.fabric,
+        plain: (!personality.fabric).then(|| identity(personality, division)),
     };
     match Unit::start(setup) {
         Ok(unit) => unit,
         Err(error) => report::refused(Exit::Personality, error),
     }
+}
+
+/// What node 0 is to know of this one. A counter that starts with the node is read at another moment each time, most likely.
+fn identity(personality: &Personality, division: &Division) -> Identity {
+    let Personality { shape, map, contexts, job, .. } = personality;
+    let tasks = division.tasks;
+    let words = format_args!("torus={shape} tasks={tasks} map={map} contexts={contexts} job={job}");
+    Identity { incarnation: (arch::counter() as u32).max(1), words: JobWords::new(words) }
 }
 
 /// The node's tasks, each with its share of the memory.

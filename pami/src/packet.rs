@@ -45,14 +45,21 @@ pub const SIGNAL_BYTES: usize = 8;
 pub const ENDS: u8 = 1;
 /// In the dispatch field of a [`Kind::Gone`]: the node's job returned.
 pub const ENDED: u8 = 1;
+/// In the dispatch field of a [`Kind::Hello`] to node 0: its sender has heard Go.
+pub const STARTED: u8 = 1;
+/// In the dispatch field of a [`Kind::Go`] of node 0: its target is told other things of the job, and must not start.
+pub const REFUSED: u8 = 1;
 
 /// What a packet is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// A node tells the fabric, or node 0 where there is none, that it is up: origin task is the node's rank, total the number of nodes.
+    /// A node tells the fabric that it is up: origin task is the node's rank, total the number of nodes. Where there is no fabric it
+    /// tells node 0, the message number is that of its incarnation, data are the words that must be alike at all nodes of a
+    /// job, and `dispatch` is [`STARTED`] once it has heard Go.
     Hello = 0,
-    /// The answer, once every node has said hello: the job may start.
+    /// The answer, once every node has said hello: the job may start. That of node 0 repeats the incarnation; with `dispatch`
+    /// [`REFUSED`] the job may not start there, as data, node 0's words, are others.
     Go = 1,
     /// The first packet of an active message; the only one when the data fits.
     EagerFirst = 2,

@@ -14,7 +14,8 @@
 //! | 31 | flags | [`Flags`] |
 //!
 //! A frame of the connections' handshake has no `sack`; in its place are the number that its sender gave to the
-//! connection and the number of the release that is asked for or refused, 4 bytes each (SPEC R-3).
+//! connection and the number of the release that is asked for or refused, 4 bytes each (SPEC R-3). One with all its flags is of no
+//! connection: its packet goes by itself ([`Flags::APART`]).
 //!
 //! The ranks are not in the header but in front of it. With them in the checksum a frame whose ranks were damaged is not taken
 //! for another node's. The addresses are not in it.
@@ -97,6 +98,8 @@ bitflags! {
         /// A word follows. With `PACKET` the packet is a *void*, and bit `i` says that the one `i + 1` behind it is one too;
         /// else the context with these [bits](pami::endpoint::Endpoint::to_bits), which was not ready, is.
         const WORD = 128;
+        /// A packet follows that is of no connection.
+        const APART = Self::PACKET.bits() | Self::CONNECT.bits() | Self::RELEASE.bits() | Self::RELEASED.bits() | Self::KEEP.bits();
     }
 }
 

@@ -83,8 +83,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         let source = buffer.source();
         let link = Link::open(buffer.packet(), source, self.node, C::crc32c);
         let (Ok(link), true) = (link, source < self.nodes) else {
-            self.incidents.note(Incident::Corrupt);
-            return self.inner.recycle(buffer);
+            return self.take_odd(buffer);
         };
         if link.life != self.life {
             self.incidents.note(Incident::Stale);

@@ -30,8 +30,10 @@
 //!   packet again now and then. That a node is gone says the network ([`ReliableAdapter::node_died`]): its packets come
 //!   back as [`Outcome::Failed`], further ones are refused, and what it sent last is dropped.
 //!
-//! Frames of the network itself go through as they are.
+//! Frames of the network itself go through as they are. What nodes say to each other before there are connections goes by itself,
+//! see `apart`.
 
+mod apart;
 mod aside;
 mod credit;
 mod flights;
@@ -73,6 +75,8 @@ pub const MOST_PEERS: usize = 128;
 /// Nodes that call whom a node remembers; further ones call again.
 const CALLERS: usize = 32;
 const SPARE: usize = COOKIES - IN_FLIGHT;
+/// What nodes say by themselves that is kept until the end of a round; more is dropped, and said again.
+const WORDS: usize = 32;
 
 /// What the layer needs of the core that it runs on.
 pub trait Core: 'static {
@@ -108,7 +112,7 @@ pub struct Reliable<A, C> {
     peers: Peers,
     pool: CreditPool,
     /// Nodes that call while there is no place, and the numbers they call by.
-    callers: Deque<(u32, Number), CALLERS>,
+    callers: Box<Deque<(u32, Number), CALLERS>>,
     /// Peers that ask for release.
     parting: PeerSet,
     /// Where to look for an idle peer.
@@ -116,7 +120,7 @@ pub struct Reliable<A, C> {
     /// In this round, and in the one before, this node wanted a place and had none.
     wanting: bool,
     wanted: bool,
-    /// Any of that, or a caller waits, or a peer asks for release.
+    /// Any of that, or a caller waits, a peer asks for release, or a node has said something by itself.
     short: bool,
     /// Whose turn it is: the callers', or this node's own.
     callers_first: bool,
@@ -133,6 +137,8 @@ pub struct Reliable<A, C> {
     starving: PeerSet,
     /// The peer whose packets' turn has come.
     draining: Option<u16>,
+    /// What nodes have said by themselves.
+    apart: Box<Deque<RxBuffer, WORDS>>,
     /// How many packets the receiver of the last one may be given without taking any.
     patience: u32,
     /// Packets whose receivers were not ready, in order.
@@ -182,7 +188,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             gone: (0..nodes.div_ceil(64)).map(|_| 0).collect(),
             peers: Peers::new(peers as usize),
             pool: CreditPool::new(inner.buffers(), peers),
-            callers: Deque::new(),
+            callers: Box::new(Deque::new()),
             parting: PeerSet::EMPTY,
             hand: 0,
             wanting: false,
@@ -198,6 +204,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             sendable: PeerSet::EMPTY,
             starving: PeerSet::EMPTY,
             draining: None,
+            apart: Box::new(Deque::new()),
             patience: u32::MAX,
             aside: Vec::with_capacity(IN_FLIGHT),
             put_off: Vec::with_capacity(IN_FLIGHT),
@@ -494,6 +501,14 @@ impl<A: Adapter, C: Core> ReliableAdapter for Reliable<A, C> {
         self.let_callers_in();
         self.look_for_places(&owes);
         self.short = self.wanted || !self.callers.is_empty();
+    }
+
+    fn say(&mut self, node: u32, packet: [&[u8]; 2]) -> bool {
+        self.say_apart(node, packet)
+    }
+
+    fn take_said(&mut self) -> Option<RxBuffer> {
+        self.apart.pop_front()
     }
 
     fn linger_until(&self) -> u64 {

@@ -105,6 +105,9 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
     /// Takes in a frame that is of the handshake, or of no connection that is open.
     #[cold]
     pub(super) fn take_words(&mut self, source: u32, link: &Link, buffer: RxBuffer) -> Option<RxBuffer> {
+        if link.flags == Flags::APART {
+            return self.put_apart(link, buffer);
+        }
         let words = words_of(link);
         if words.word == Word::Connect {
             self.inner.learn(&buffer);

@@ -26,6 +26,7 @@ mod dead;
 mod descriptor;
 mod engine;
 mod fifo;
+mod joining;
 mod muster;
 mod network;
 mod outstanding;
@@ -44,6 +45,7 @@ pub(crate) mod tests;
 pub use descriptor::{INJECTION_ENTRIES, INLINE_BYTES};
 pub use engine::Bare;
 pub use fifo::{Arrived, COPY_SLOTS, SHORT_SLOTS};
+pub use muster::MOST_GATHERED;
 pub use network::Network;
 pub use outstanding::WINDOW;
 pub use port::{NodeArrival, NodePort, NodeWaker};
@@ -51,9 +53,8 @@ pub use regions::REGIONS;
 pub use setup::{OpenError, Setup, Sharing, StartError};
 pub use statistics::{Dropped, Statistics};
 
-use crate::adapter::{FABRIC, MOST_MTU, RX_BUFFERS, Watch};
+use crate::adapter::{MOST_MTU, RX_BUFFERS, Watch};
 use crate::bits::LIMIT as MOST_PORTS;
-use crate::calls::Calls;
 use crate::platform::{MOST_HARTS, Platform};
 use crate::ranks::MOST_NODES;
 use crate::shm::Shm;
@@ -63,13 +64,12 @@ use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use dead::Dead;
 use fifo::Station;
-use muster::{GATHERER, Muster};
+use muster::Muster;
 use network::{Held, Ran};
 use outstanding::Outstanding;
 use pami::device::{Gone, REQUESTS};
 use pami::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint};
 use pami::mapping::{TaskLocation, TaskMap};
-use pami::packet::{Envelope, Kind};
 use regions::Regions;
 use responder::{ANSWER_SLOTS, Responder};
 use rings::bell::Bell;
@@ -134,7 +134,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// # Errors
     /// What in `setup` cannot be.
     pub fn start(setup: Setup<N>) -> Result<&'static Self, StartError> {
-        let Setup { adapter, node, map, contexts, harts, agent, fabric } = setup;
+        let Setup { adapter, node, map, contexts, harts, agent, plain } = setup;
         let tasks = map.tasks_per_node();
         if map.task(TaskLocation { node, local: 0 }).is_none() {
             return Err(StartError::NoSuchNode(node));
@@ -165,9 +165,8 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         if peers > MOST_NODES {
             return Err(StartError::TooManyPeers(peers));
         }
-        // Those that have begun hold their links while others still gather.
-        if !fabric && adapter.is_some() && peers < nodes as usize {
-            return Err(StartError::TooFewPeers { peers, nodes });
+        if plain.is_some() && nodes > MOST_GATHERED {
+            return Err(StartError::TooManyNodes(nodes));
         }
         let engine = adapter.map(|adapter| adapter.engine(&stations, copied, nodes));
         Ok(Box::leak(Box::new(Self {
@@ -191,7 +190,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
             arm_asked: AtomicBool::new(false),
             watched: AtomicU64::new(u64::MAX),
             dead: Dead::new(nodes),
-            muster: (!fabric).then(|| Muster::new(nodes)),
+            muster: plain.map(|own| Muster::new(node, nodes, own)),
             agent_bell: Bell::new(),
             joined: AtomicBool::new(false),
             join_bell: Bell::new(),
@@ -233,58 +232,6 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
                 }
             });
         }
-    }
-
-    /// Tells the fabric, or node 0, that this node is up and waits until all `nodes` are. A node without an adapter
-    /// waits for nobody, and neither does one by itself, but for a fabric.
-    pub fn join(&self, nodes: u32) {
-        if self.engine.is_none() || nodes == 1 && self.muster.is_some() {
-            return self.note_go();
-        }
-        let gathers = self.gatherer() == self.node;
-        // What is sent between nodes goes again by itself; the fabric's answer may get lost.
-        let (mut calls, mut told) = (Calls::new(), gathers);
-        while !self.joined.load(Ordering::Acquire) {
-            if !told && calls.is_due(P::now_ns()) {
-                told = self.say(Kind::Hello, self.gatherer(), nodes) && self.muster.is_some();
-            }
-            self.join_bell.arm(P::hart());
-            self.progress();
-            if !self.joined.load(Ordering::Acquire) {
-                self.sleep((!told).then(|| calls.next()));
-            }
-            self.join_bell.disarm();
-        }
-        if gathers {
-            self.let_all_go(nodes);
-        }
-    }
-
-    /// Tells all others that all `nodes` nodes are up. Each has heard it on return: this node may not run its engine for long.
-    fn let_all_go(&self, nodes: u32) {
-        for node in (0..nodes).filter(|&node| node != self.node) {
-            while !self.say(Kind::Go, node, nodes) {
-                self.progress();
-                self.sleep(Some(P::now_ns() + DRAIN_NS));
-            }
-        }
-        while self.with_engine(|engine| engine.may_rest(u64::MAX)) == Some(false) {
-            self.progress();
-            self.sleep(Some(P::now_ns() + DRAIN_NS));
-        }
-    }
-
-    /// Says a word of how nodes come together to node `to`, or to the fabric. False without room.
-    fn say(&self, kind: Kind, to: u32, nodes: u32) -> bool {
-        let me = Endpoint::from_parts(ClientId(0), self.node, ContextOffset(0));
-        let word =
-            Envelope { kind, dispatch: 0, origin: me, target: me, message: 0, offset: 0, total: nodes };
-        self.with_engine(|engine| engine.say(to, &word)).unwrap_or(false)
-    }
-
-    /// Whose word counts of how nodes come together.
-    fn gatherer(&self) -> u32 {
-        if self.muster.is_some() { GATHERER } else { FABRIC }
     }
 
     /// Runs the engine on the agent core.

@@ -113,7 +113,7 @@ pub trait Held {
     /// As `Engine::renew`.
     fn renew(&mut self, port: u16, generation: u16, reception: &mut Reception);
     /// As `Engine::say`.
-    fn say(&mut self, to: u32, envelope: &Envelope) -> bool;
+    fn say(&mut self, to: u32, envelope: &Envelope, data: &[u8]) -> bool;
     /// As `Engine::may_rest`.
     fn may_rest(&mut self, now: u64) -> bool;
     /// As `Engine::send_raw`.
@@ -133,8 +133,8 @@ impl<A: Held, B: Held> Held for Either<A, B> {
         each!(self, engine => engine.renew(port, generation, reception));
     }
 
-    fn say(&mut self, to: u32, envelope: &Envelope) -> bool {
-        each!(self, engine => engine.say(to, envelope))
+    fn say(&mut self, to: u32, envelope: &Envelope, data: &[u8]) -> bool {
+        each!(self, engine => engine.say(to, envelope, data))
     }
 
     fn may_rest(&mut self, now: u64) -> bool {

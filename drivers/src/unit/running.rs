@@ -364,6 +364,11 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// All nodes are up.
     pub(super) fn note_go(&self) {
         self.joined.store(true, Ordering::Release);
+        self.wake_joiner();
+    }
+
+    /// Who waits for the other nodes looks again.
+    pub(super) fn wake_joiner(&self) {
         if let Some(hart) = self.join_bell.ring() {
             P::wake(hart);
         }

@@ -1,6 +1,8 @@
 //! What a message unit is made of, how its FIFOs are shared, and why it was refused.
 
+use super::muster::MOST_GATHERED;
 use crate::bits::LIMIT as MOST_PORTS;
+use crate::gathering::Identity;
 use crate::ranks::MOST_NODES;
 use core::fmt;
 use pami::mapping::TaskMap;
@@ -19,8 +21,8 @@ pub struct Setup<A> {
     pub harts: usize,
     /// The hart that does nothing but run the engine, if one does.
     pub agent: Option<usize>,
-    /// Whether a fabric gathers the nodes; else node 0 does.
-    pub fabric: bool,
+    /// What this node says of itself to node 0, which gathers the nodes; none if a fabric does.
+    pub plain: Option<Identity>,
 }
 
 /// Why a message unit did not start.
@@ -34,13 +36,8 @@ pub enum StartError {
     },
     /// The adapter may have something under way with more nodes at once than there is memory for.
     TooManyPeers(usize),
-    /// Nodes that gather themselves do so by links of each with all others, and there are places for fewer.
-    TooFewPeers {
-        /// Nodes that there are places for.
-        peers: usize,
-        /// Nodes of the job.
-        nodes: u32,
-    },
+    /// More nodes than gather themselves.
+    TooManyNodes(u32),
     /// The job has no such node.
     NoSuchNode(u32),
     /// The agent is no hart of this node, or it has more than [`MOST_HARTS`](crate::platform::MOST_HARTS); then it is the first too many.
@@ -54,10 +51,12 @@ impl fmt::Display for StartError {
         match *self {
             Self::TooManyPorts { wanted } => write!(f, "{wanted} ports are more than {MOST_PORTS}"),
             Self::TooManyPeers(peers) => write!(f, "{peers} peers at once are more than {MOST_NODES}"),
-            Self::TooFewPeers { peers, nodes } => write!(
-                f,
-                "on a plain Ethernet a node keeps a link with each of the job's, and these are {nodes}, more than {peers}"
-            ),
+            Self::TooManyNodes(nodes) => {
+                write!(
+                    f,
+                    "{nodes} nodes are more than {MOST_GATHERED}, as many as gather on a plain Ethernet"
+                )
+            }
             Self::NoSuchNode(node) => write!(f, "the job has no node {node}"),
             Self::NoSuchHart(hart) => write!(f, "the node has no hart {hart}"),
             Self::Mtu(mtu) => write!(f, "packets of {mtu} bytes are too large"),

@@ -65,8 +65,8 @@ impl<A: ReliableAdapter> Held for MutexGuard<'_, Engine<A>> {
         (**self).renew(port, generation, reception);
     }
 
-    fn say(&mut self, to: u32, envelope: &Envelope) -> bool {
-        (**self).say(to, envelope)
+    fn say(&mut self, to: u32, envelope: &Envelope, data: &[u8]) -> bool {
+        (**self).say(to, envelope, data)
     }
 
     fn may_rest(&mut self, now: u64) -> bool {

@@ -33,6 +33,7 @@ use pami::device::Completed;
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, Header};
 use rings::spsc::{Consumer, Producer};
+use zerocopy::IntoBytes;
 
 /// A packet that the adapter is sending, and whose memory it reads.
 struct Flight {
@@ -185,6 +186,7 @@ impl<A: ReliableAdapter> Engine<A> {
             moved |= self.send(unit, starved);
         }
         if self.adapter.wants_room() {
+            self.take_said(unit);
             let (askers, responder) = (&self.askers, &self.responder);
             self.adapter.make_room(|node| askers.find(node).is_some_and(|index| !responder.is_idle(index)));
         }
@@ -236,18 +238,21 @@ impl<A: ReliableAdapter> Engine<A> {
             && now >= self.adapter.linger_until()
     }
 
-    /// Sends a packet of the unit's own to node `to`, or to the network itself. False without room; a node that is gone is
-    /// sent nothing.
-    pub(crate) fn say(&mut self, to: u32, envelope: &Envelope) -> bool {
-        if !self.has_room() || to != FABRIC && !self.adapter.has_room_for(to) {
-            return false;
-        }
-        let header = Header::new(envelope, 0, 0);
-        if let Some(refused) = self.transmit_own(None, &header, Body::inline(to, &[])) {
-            self.retire_refused(refused, false);
-        }
+    /// Sends a control packet to the network itself, without data, or to node `to`. False without room.
+    pub(crate) fn say(&mut self, to: u32, envelope: &Envelope, data: &[u8]) -> bool {
+        let header = Header::new(envelope, 0, data.len() as u16);
+        let said = if to != FABRIC {
+            self.adapter.say(to, [header.as_bytes(), data])
+        } else if !self.has_room() {
+            false
+        } else {
+            if let Some(refused) = self.transmit_own(None, &header, Body::inline(to, &[])) {
+                self.retire_refused(refused, false);
+            }
+            true
+        };
         self.adapter.flush();
-        true
+        said
     }
 
     /// Sends bytes that need be no packet, at most [`HEAD_BYTES`](crate::adapter::HEAD_BYTES). False without room.

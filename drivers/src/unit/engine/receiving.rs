@@ -2,12 +2,13 @@
 
 use super::super::MessageUnit;
 use super::super::fifo::{Arrived, Gist, Reception};
+use super::super::muster::{Heard, Muster};
 use super::super::network::Network;
 use super::super::outstanding::Taken;
 use super::super::responder::Rejected;
 use super::super::statistics::Counter;
 use super::{Early, Engine};
-use crate::adapter::{FABRIC, ReliableAdapter, RxBuffer};
+use crate::adapter::{APART, FABRIC, ReliableAdapter, RxBuffer};
 use crate::platform::Platform;
 use pami::device::Gone;
 use pami::endpoint::Endpoint;
@@ -239,10 +240,22 @@ impl<A: ReliableAdapter> Engine<A> {
         buffer: RxBuffer,
     ) {
         match Packet::parse(buffer.packet()) {
-            Ok(packet) => self.take_control(unit, buffer.source(), &packet.envelope),
+            Ok(packet) => match &unit.muster {
+                Some(muster) if buffer.source() == APART => self.take_word(unit, muster, &packet),
+                _ => self.take_control(unit, buffer.source(), &packet.envelope),
+            },
             Err(_) => unit.counters.malformed.add(1),
         }
         self.adapter.recycle(buffer);
+    }
+
+    /// Takes in what nodes have said by themselves.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_said<P: Platform, N: Network>(&mut self, unit: &MessageUnit<P, N>) {
+        while let Some(buffer) = self.adapter.take_said() {
+            self.take_in_control(unit, buffer);
+        }
     }
 
     /// Does what the network itself says, or node 0 where it says nothing; nobody else's word is taken.
@@ -253,19 +266,40 @@ impl<A: ReliableAdapter> Engine<A> {
         source: u32,
         envelope: &Envelope,
     ) {
+        let is_fabric = source == FABRIC && unit.muster.is_none();
         match envelope.kind {
-            Kind::Go if source == unit.gatherer() => unit.note_go(),
-            Kind::Hello if unit.gatherer() == unit.node => match unit.note_up(source, envelope.total) {
-                Some(true) => unit.note_go(),
-                Some(false) => {}
-                None => unit.counters.unexpected.add(1),
-            },
-            Kind::Gone if source == FABRIC && unit.gatherer() == FABRIC => {
+            Kind::Go if is_fabric => unit.note_go(),
+            Kind::Gone if is_fabric => {
                 let gone = if envelope.dispatch == ENDED { Gone::Ended } else { Gone::Died };
                 self.note_gone(unit, envelope.origin.task(), gone);
             }
             _ => unit.counters.unexpected.add(1),
         }
+    }
+
+    /// Does what another node says by itself.
+    #[cold]
+    fn take_word<P: Platform, N: Network>(
+        &mut self,
+        unit: &MessageUnit<P, N>,
+        muster: &Muster,
+        packet: &Packet<'_>,
+    ) {
+        let node = packet.envelope.origin.task();
+        let Some(Heard { reply, go, died }) = muster.hear(&packet.envelope, packet.data) else {
+            return unit.counters.unexpected.add(1);
+        };
+        if let Some(word) = reply {
+            // Without room it is as good as lost.
+            let _ = self.say(node, &unit.word(word), muster.words());
+        }
+        if go {
+            unit.note_go();
+        }
+        if died {
+            self.note_gone(unit, node, Gone::Died);
+        }
+        unit.wake_joiner();
     }
 
     /// Node `node` is gone. Who asks after it must find it forgotten already.
@@ -324,11 +358,6 @@ impl<A: ReliableAdapter> Engine<A> {
 }
 
 impl<P: Platform, N: Network> MessageUnit<P, N> {
-    /// As [`Muster::note_up`](super::super::muster::Muster::note_up).
-    fn note_up(&self, node: u32, nodes: u32) -> Option<bool> {
-        self.muster.as_ref()?.note_up(node, nodes)
-    }
-
     /// Counts what became of a request. Returns why it was refused, if it was, of one that made sense.
     #[inline(always)]
     fn count_served(&self, served: Result<Option<RegionFault>, Rejected>) -> Option<Option<RegionFault>> {

@@ -17,20 +17,10 @@ pub(super) type CardUnit<const TEST: usize> =
 pub(super) const CARD_MTU: u16 = 1024;
 
 pub(super) fn unit<const TEST: usize>(card: &FakeCard, node: u32, nodes: u32) -> &'static CardUnit<TEST> {
-    unit_on(card, node, nodes, true)
-}
-
-/// A unit on a network with a fabric that gathers the nodes, or without.
-fn unit_on<const TEST: usize>(
-    card: &FakeCard,
-    node: u32,
-    nodes: u32,
-    fabric: bool,
-) -> &'static CardUnit<TEST> {
     let map = TaskMap::new(nodes, 1, MapOrder::NodesFirst).unwrap();
     let torus = TorusAdapter::new(Nic::<TEST>::new(card.clone()).unwrap(), node).unwrap();
     let adapter = Some(Lossless::new(torus, node, nodes));
-    MessageUnit::start(Setup { fabric, ..setup(adapter, node, map) }).unwrap()
+    MessageUnit::start(setup(adapter, node, map)).unwrap()
 }
 
 pub(super) use crate::torus::frame;
@@ -137,49 +127,5 @@ fn r7_only_the_network_says_go() {
     };
     assert!(!says_go(0) && !says_go(2), "a node's word is taken for the network's");
     assert!(says_go(crate::adapter::FABRIC));
-    assert_eq!(unit.statistics().dropped.unexpected, 2);
-}
-
-#[test]
-fn r7_without_a_fabric_node_0_says_go_and_nobody_else() {
-    let card = FakeCard::new(CARD_MTU);
-    let unit = unit_on::<44>(&card, 1, 3, false);
-    let mut port = unit.open(ClientId(0), 0, 0, Sharing::Exclusive).unwrap();
-    let mut says = |source, kind, total| {
-        let word = Envelope { kind, total, ..envelope(endpoint(source, 0), endpoint(1, 0), 0) };
-        let packet = Header::new(&word, 0, 0);
-        card.receive(&match source {
-            crate::adapter::FABRIC => frame(1, source, ETHERTYPE, packet.as_bytes()),
-            node => counted(1, node, 0, packet.as_bytes()),
-        })
-        .unwrap();
-        port.progress();
-        unit.joined.load(std::sync::atomic::Ordering::Relaxed)
-    };
-    assert!(!says(crate::adapter::FABRIC, Kind::Go, 3), "a fabric's word, where there is none");
-    assert!(!says(2, Kind::Go, 3), "a node's word is taken for node 0's");
-    assert!(!says(crate::adapter::FABRIC, Kind::Gone, 3) && unit.deaths() == 0);
-    assert_eq!(unit.statistics().dropped.unexpected, 3);
-    assert!(says(0, Kind::Go, 3));
-}
-
-#[test]
-fn r7_node_0_starts_when_all_others_have_told_it_that_they_are_up() {
-    let card = FakeCard::new(CARD_MTU);
-    let unit = unit_on::<45>(&card, 0, 3, false);
-    let mut port = unit.open(ClientId(0), 0, 0, Sharing::Exclusive).unwrap();
-    let mut heard = [0; 3];
-    let mut says = |source: u32, kind, total| {
-        let word = Envelope { kind, total, ..envelope(endpoint(source, 0), endpoint(0, 0), 0) };
-        heard[source as usize] += 1;
-        let at = heard[source as usize] - 1;
-        card.receive(&counted(0, source, at, Header::new(&word, 0, 0).as_bytes())).unwrap();
-        port.progress();
-        unit.joined.load(std::sync::atomic::Ordering::Relaxed)
-    };
-    assert!(!says(1, Kind::Hello, 3) && !says(1, Kind::Hello, 3));
-    assert!(!says(2, Kind::Hello, 4), "that of another torus");
-    assert!(!says(2, Kind::Go, 3));
-    assert!(says(2, Kind::Hello, 3));
     assert_eq!(unit.statistics().dropped.unexpected, 2);
 }

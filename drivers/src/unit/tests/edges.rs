@@ -43,7 +43,7 @@ fn r2_the_network_tells_who_died_and_who_only_ended() {
     let map = TaskMap::new(3, 1, MapOrder::TasksFirst).unwrap();
     let adapter = Some(FakeAdapter::<0>::new(&net, 0, MTU));
     let unit: &MessageUnit<Mourner, _> =
-        MessageUnit::start(Setup { adapter, node: 0, map, contexts: 1, harts: 1, agent: None, fabric: true })
+        MessageUnit::start(Setup { adapter, node: 0, map, contexts: 1, harts: 1, agent: None, plain: None })
             .unwrap();
     for (node, dispatch) in [(1, ENDED), (2, 0)] {
         let gone = Envelope { kind: Kind::Gone, dispatch, ..envelope(endpoint(node, 0), endpoint(0, 0), 0) };

@@ -3,6 +3,7 @@
 
 use super::card::{CARD_MTU, frame, unit};
 use super::*;
+use crate::gathering::{Identity, JobWords};
 use crate::link::LINK_BYTES;
 use crate::platform::Platform;
 use crate::reliable::Reliable;
@@ -133,7 +134,8 @@ fn r7_nodes_without_a_fabric_gather_at_node_0_whichever_is_up_first() {
         let units: [&'static MessageUnit<Host<25>, _>; 3] = [0, 1, 2].map(|node| {
             let nic = VirtioNet::<Host<25>, _>::new(cards[node as usize].clone()).unwrap();
             let adapter = Some(Reliable::<_, Host<25>>::new(TorusAdapter::new(nic, node).unwrap(), node, 3));
-            let setup = Setup { adapter, node, map, contexts: 1, harts: 32, agent: None, fabric: false };
+            let plain = Some(Identity { incarnation: 1, words: JobWords::new(format_args!("torus=3")) });
+            let setup = Setup { adapter, node, map, contexts: 1, harts: 32, agent: None, plain };
             MessageUnit::start(setup).unwrap()
         });
         let (stop, up) = (AtomicBool::new(false), &AtomicUsize::new(0));
@@ -158,18 +160,4 @@ fn r7_nodes_without_a_fabric_gather_at_node_0_whichever_is_up_first() {
         });
         assert!(units.iter().all(|unit| unit.statistics().dropped.total() == 0));
     }
-}
-
-#[test]
-fn r7_nodes_without_a_fabric_are_no_more_than_each_has_links_for() {
-    let start = |fabric, peers| {
-        let nic = VirtioNet::<Host<27>, _>::new(FakeCard::new(CARD_MTU)).unwrap();
-        let torus = TorusAdapter::new(nic, 0).unwrap();
-        let adapter = Some(Reliable::<_, Host<27>>::with_peers(torus, 0, 4, peers));
-        let map = TaskMap::new(4, 1, MapOrder::NodesFirst).unwrap();
-        MessageUnit::<Host<27>, _>::start(Setup { contexts: 1, harts: 1, fabric, ..setup(adapter, 0, map) })
-            .err()
-    };
-    assert_eq!(start(false, 2), Some(crate::unit::StartError::TooFewPeers { peers: 2, nodes: 4 }));
-    assert_eq!((start(true, 2), start(false, 4)), (None, None));
 }
