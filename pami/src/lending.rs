@@ -23,7 +23,7 @@ pub struct LentRegion {
     lender: u32,
     memory: Shared,
     region: RegionId,
-    /// Messages that say it.
+    /// Messages that say it. A collective's are not given up one by one: all its regions end with it.
     users: u32,
 }
 

@@ -60,10 +60,15 @@ impl<N: Node> Instance<N> {
         self.allocated.lock()
     }
 
-    /// The segment's memory.
+    /// The segment's memory, whether or not tasks reach it still. Takes no lock: callbacks ask for it.
+    pub fn memory(&self) -> Option<&Shared> {
+        self.segment.get()
+    }
+
+    /// The segment's memory, while tasks reach it.
     pub fn segment(&self) -> Option<&Shared> {
         let alive = self.region.lock().is_some();
-        self.segment.get().filter(|_| alive)
+        self.memory().filter(|_| alive)
     }
 
     /// The segments of all tasks, once they are [exchanged](Self::exchange).

@@ -4,11 +4,11 @@ use crate::area::{Area, TEAMS, Teams};
 use crate::error::{Error, Result};
 use crate::heap::ALIGNMENT;
 use crate::library::{Inner, Shmem};
-use crate::operations::{Factories, Operations, PLACES};
+use crate::operations::{Factories, FactoryMemories, Operations, PLACES};
 use crate::settings::Settings;
 use base::{Completions, Instance, fill, place, shared};
 use heapless::Vec;
-use pami::{Client, ClientBuilder, Limits, Node, OperationError, Shared};
+use pami::{Client, ClientBuilder, FactoryMemory, Limits, Node, OperationError, Shared};
 use spin::Mutex;
 
 /// What context 0 has for collectives: one in flight for each team, so that none waits for another's.
@@ -48,7 +48,7 @@ impl<N: Node> Shmem<N> {
         let instance: &Instance<N> = place(node, "the library", instance)?;
         let end = move |cookie: usize, outcome: Result<u64, OperationError>| {
             if let Some(operations) = operations.get(cookie / PLACES) {
-                operations.end(cookie % PLACES, outcome, instance.segment());
+                operations.end(cookie % PLACES, outcome, instance.memory());
             }
         };
         let completions = Completions::new(
@@ -61,12 +61,7 @@ impl<N: Node> Shmem<N> {
             // There is room.
             let _ = areas.push(Area::new(node, settings.scratch)?);
         }
-        let client = ClientBuilder::new(node, settings.client)
-            .contexts(contexts)
-            .sharing(settings.sharing)
-            .pools(base::POOLS)
-            .collectives(LIMITS)
-            .create()?;
+        let memories = fill(node, "factories", usize::from(contexts) * Factories::EACH, FactoryMemory::new)?;
         let inner = Inner {
             instance,
             settings,
@@ -77,22 +72,28 @@ impl<N: Node> Shmem<N> {
             teams: Mutex::new(Teams::default()),
             areas,
         };
-        *instance.client() = Some(client);
         let library = Self { inner: place(node, "the library", inner)?, context: 0 };
+        // Last: only a client has to be given back.
+        let client = ClientBuilder::new(node, settings.client)
+            .contexts(contexts)
+            .sharing(settings.sharing)
+            .pools(base::POOLS)
+            .collectives(LIMITS);
+        *instance.client() = Some(client.create()?);
         let heap = shared(node, "the heap", bytes).map_err(Error::from);
-        heap.and_then(|heap| library.start(heap)).map(|()| library).inspect_err(|_| {
+        heap.and_then(|heap| library.start(heap, memories.iter_mut())).map(|()| library).inspect_err(|_| {
             // The first reason is the one to tell.
             let _ = library.release();
         })
     }
 
     /// The factories, the contexts, the region, and what others have to know of it.
-    fn start(&self, memory: Shared) -> Result {
+    fn start(&self, memory: Shared, mut memories: FactoryMemories) -> Result {
         let (inner, instance) = (self.inner, self.inner.instance);
         if let Some(client) = instance.client().as_mut() {
             let protocols = [client.protocol("shmem-transfer")?, client.protocol("shmem-team")?];
             for factories in inner.factories {
-                *factories.lock() = Some(Factories::register(instance.node(), client, &protocols)?);
+                *factories.lock() = Some(Factories::register(&mut memories, client, &protocols)?);
             }
         }
         instance.open()?;

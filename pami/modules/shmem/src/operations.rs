@@ -2,7 +2,7 @@
 //! functions (SPEC M-1, M-2), registered in its own memory (SPEC M-3).
 
 use crate::error::Result;
-use base::{Collectives, OutOfMemory, deregister, fill, place};
+use base::{Collectives, OutOfMemory, deregister, fill};
 use pami::device::Port;
 use pami::factory::{Function, GetFunction, PutFunction, RmwFunction};
 use pami::{
@@ -18,17 +18,23 @@ pub(crate) struct Factories {
     pub(crate) collectives: Collectives,
 }
 
+/// Memory for factories, taken before there is a client: half of them registered are in nobody's hands.
+pub(crate) type FactoryMemories = core::slice::IterMut<'static, FactoryMemory>;
+
 impl Factories {
+    /// How many there are.
+    pub(crate) const EACH: usize = 3 + Collectives::FACTORIES;
+
     pub(crate) fn register<N: Node>(
-        node: &N,
+        memories: &mut FactoryMemories,
         client: &mut Client<N>,
         [transfer, team]: &[Protocol; 2],
     ) -> Result<Self> {
         Ok(Self {
-            put: register(node, client, transfer, PutFunction::default())?,
-            get: register(node, client, transfer, GetFunction::default())?,
-            rmw: register(node, client, transfer, RmwFunction::default())?,
-            collectives: Collectives::by(|function| register(node, client, team, function))?,
+            put: register(memories, client, transfer, PutFunction::default())?,
+            get: register(memories, client, transfer, GetFunction::default())?,
+            rmw: register(memories, client, transfer, RmwFunction::default())?,
+            collectives: Collectives::by(|function| register(memories, client, team, function))?,
         })
     }
 
@@ -42,12 +48,13 @@ impl Factories {
 }
 
 fn register<N: Node, F: Function<N>>(
-    node: &N,
+    memories: &mut FactoryMemories,
     client: &mut Client<N>,
     protocol: &Protocol,
     function: F,
 ) -> Result<Factory<F>> {
-    let memory = place(node, "factories", FactoryMemory::new())?;
+    let memory =
+        memories.next().ok_or(OutOfMemory { what: "factories", bytes: size_of::<FactoryMemory>() })?;
     Ok(client.register_in(memory, protocol, function).map_err(|(error, _)| error)?)
 }
 

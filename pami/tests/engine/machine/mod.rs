@@ -499,7 +499,13 @@ impl Node for TestNode {
     }
 
     fn memory<T: Send>(&self, len: usize, mut value: impl FnMut() -> T) -> Option<&'static mut [T]> {
-        self.world.lock().taken += len * size_of::<T>();
+        let mut world = self.world.lock();
+        let bytes = len * size_of::<T>();
+        if world.memory - world.taken < bytes {
+            return None;
+        }
+        world.taken += bytes;
+        drop(world);
         if TypeId::of::<T>() == TypeId::of::<u8>() {
             // Zeros, as who asks for bytes wants. Pages that nobody writes take no memory: worlds are never given back.
             let bytes: Box<dyn Any> = Box::new(vec![0u8; len]);

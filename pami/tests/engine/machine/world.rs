@@ -91,8 +91,9 @@ pub struct State {
     pub dies_driven: Option<u32>,
     /// The collective network, if the nodes are on it.
     pub tree: Option<Tree>,
-    /// Bytes of memory that nodes have handed out.
+    /// Bytes of memory that nodes have handed out, and that they have.
     pub taken: usize,
+    pub memory: usize,
     /// Bytes of data in the packets that ports took, and bytes that gets asked for.
     pub carried: usize,
     pub got: usize,
@@ -124,6 +125,7 @@ impl World {
             dies_driven: None,
             tree: None,
             taken: 0,
+            memory: usize::MAX,
             carried: 0,
             got: 0,
         };

@@ -7,7 +7,7 @@ mod exercise;
 mod machine;
 
 use machine::machine_of;
-use pami::OperationError;
+use pami::{ClientError, OperationError};
 use shmem::{Compare, Error, Settings, Shmem, Signal};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{process, thread};
@@ -43,6 +43,29 @@ fn on_pes<T: Send>(
         let threads: Vec<_> = nodes.into_iter().map(|node| scope.spawn(move || guarded(node))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
+}
+
+#[test]
+fn m4_what_an_init_that_finds_no_memory_has_taken_is_given_back() {
+    let [node] = machine_of(1, 1).try_into().unwrap_or_else(|_| unreachable!("one PE"));
+    let whole = {
+        let [node] = machine_of(1, 1).try_into().unwrap_or_else(|_| unreachable!("one PE"));
+        Shmem::init(node, SETTINGS).unwrap().finalize().unwrap();
+        node.world.lock().taken
+    };
+    let mut refused = 0;
+    for short in (1..whole).step_by(whole / 400) {
+        let taken = node.world.lock().taken;
+        node.world.lock().memory = taken + whole - short;
+        let outcome = Shmem::init(node, SETTINGS).map(|library| library.finalize());
+        let short_of_memory =
+            |error: &Error| matches!(error, Error::Memory(_) | Error::Client(ClientError::Exhausted { .. }));
+        assert!(outcome.as_ref().is_err_and(short_of_memory), "{short} bytes short: {:?}", outcome.err());
+        refused += 1;
+    }
+    assert!(refused >= 400);
+    node.world.lock().memory = usize::MAX;
+    Shmem::init(node, SETTINGS).unwrap().finalize().unwrap();
 }
 
 #[test]
