@@ -62,7 +62,6 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             self.incidents.note(Incident::Corrupt);
             return Some(buffer);
         }
-        self.inner.learn(&buffer);
         let packet = buffer.trimmed(LINK_BYTES as u16, link.length).sent_by(APART);
         self.short = true;
         self.apart.push_back(packet).err()

@@ -308,6 +308,19 @@ fn r7_a_node_on_a_plain_ethernet_calls_less_and_less_often_and_believes_node_0_a
 }
 
 #[test]
+fn r7_a_word_of_a_node_that_is_not_taken_does_not_change_where_frames_for_its_rank_go() {
+    let card = FakeCard::new(CARD_MTU);
+    let unit = plain(&card, 0);
+    let mut wrong = said(0, 1, Kind::Hello, 0, 5, "torus=2x2");
+    let own = wrong[6..12].to_vec();
+    wrong[6..12].copy_from_slice(&[0x50, 0, 0, 0, 0, 7]);
+    card.receive(&wrong).unwrap();
+    unit.progress();
+    let (reply, _) = card.transmit().unwrap();
+    assert_eq!(reply[..6], own);
+}
+
+#[test]
 fn r7_more_nodes_than_node_0_has_links_for_gather_but_no_more_than_it_remembers() {
     let start = |nodes, plain| {
         let torus = TorusAdapter::new(nic(&FakeCard::new(CARD_MTU)), 0).unwrap();
