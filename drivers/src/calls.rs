@@ -4,7 +4,7 @@
 /// Before the second call, in nanoseconds.
 const FIRST_NS: u64 = 10_000_000;
 /// Between two calls, at most.
-const MOST_NS: u64 = 5_000_000_000;
+pub(crate) const MOST_NS: u64 = 5_000_000_000;
 
 /// The calls of one node to one network.
 pub(crate) struct Calls {

@@ -5,7 +5,7 @@ use super::MessageUnit;
 use super::muster::{GATHERER, Muster, Word};
 use super::network::{Held, Network};
 use crate::adapter::FABRIC;
-use crate::calls::Calls;
+use crate::calls::{Calls, MOST_NS};
 use crate::gathering::Gathering;
 use crate::platform::Platform;
 use core::sync::atomic::Ordering;
@@ -17,6 +17,8 @@ const TELL_NS: u64 = 5_000_000_000;
 /// So long node 0 says Go to who does not say that it has heard it. It may have, and compute: if not, it says Hello again, and is
 /// answered by whoever runs the engine.
 const GO_NS: u64 = 1_000_000_000;
+/// So long it does so before it ends: a node that waits calls twice in that time. One that has ended says nothing.
+const LAST_GO_NS: u64 = 2 * MOST_NS;
 
 impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// Tells the fabric, or node 0, that this node is up and waits until all `nodes` are. A node without an adapter
@@ -70,8 +72,13 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
             self.tell_news();
             self.wait_for_word(tell_at, || self.joined.load(Ordering::Acquire));
         }
+        self.say_go(muster, GO_NS);
+    }
+
+    /// Says Go less and less often, until all have said that they heard it, for at most `most_ns`.
+    fn say_go(&self, muster: &Muster, most_ns: u64) {
         let (mut calls, mut next) = (Calls::new(), None);
-        let end = P::now_ns() + GO_NS;
+        let end = P::now_ns() + most_ns;
         while muster.owes_go() && P::now_ns() < end {
             if calls.is_due(P::now_ns()) {
                 next = muster.next_to_go(0);
@@ -83,6 +90,14 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
             }
             let again = if next.is_some() { P::now_ns() + DRAIN_NS } else { calls.next().min(end) };
             self.wait_for_word(again, || !muster.owes_go());
+            self.tell_news();
+        }
+    }
+
+    /// This node has nothing left to do: as long as somebody may wait for its Go, it stays.
+    pub(super) fn say_go_at_last(&self) {
+        if let Some(muster) = &self.muster {
+            self.say_go(muster, LAST_GO_NS);
         }
     }
 

@@ -256,8 +256,9 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     }
 
     /// Returns when everything that was injected is sent, or its node is dead, and peers had time to hear what
-    /// arrived here.
+    /// arrived here; on a plain Ethernet also that they may go.
     pub fn drain(&self) {
+        self.say_go_at_last();
         loop {
             self.progress();
             if self.with_engine(|engine| engine.may_rest(P::now_ns())) != Some(false) {

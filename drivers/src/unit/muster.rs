@@ -70,7 +70,7 @@ impl Muster {
     pub(crate) fn new(node: u32, nodes: u32, own: Identity) -> Self {
         let entries = if node == GATHERER { nodes } else { 0 };
         let entries = (0..entries).map(|_| Entry::default()).collect();
-        let others = nodes.saturating_sub(1);
+        let others = if node == GATHERER { nodes.saturating_sub(1) } else { 0 };
         Self { node, own, book: Mutex::new(Book { entries, missing: others, unheard: others, news: None }) }
     }
 

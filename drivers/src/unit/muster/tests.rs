@@ -100,6 +100,7 @@ fn r7_node_0_alone_is_believed_and_of_it_only_what_it_says_to_this_incarnation()
     assert_eq!(muster.hear(&word(Kind::Go, REFUSED, 0, 73), b"torus=4"), Some(Heard::default()));
     let refused = Gathering::Refused { told: words("torus=4"), own: words("torus=130") };
     assert_eq!(muster.take_news(), Some(refused));
+    assert!(!muster.owes_go());
 }
 
 #[test]

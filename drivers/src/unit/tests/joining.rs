@@ -260,8 +260,10 @@ fn r7_node_0_names_who_is_missing_or_mistaken_and_starts_when_all_have_said_hell
     assert!(told[0] >= 2 && told[0] <= 5 && told[1] == told[0] && (6..12).contains(&told[2]), "{told:?}");
     // It has not heard it, and asks again while node 0 runs its job.
     card.receive(&said(0, 3, Kind::Hello, 0, 9, "torus=4")).unwrap();
-    unit.drain();
+    unit.progress();
     assert_eq!(sent(&card), [(3, Kind::Go, 0, 9)]);
+    card.receive(&said(0, 3, Kind::Hello, STARTED, 9, "torus=4")).unwrap();
+    unit.progress();
     // One that had heard it and says Hello anew has lost what it had.
     assert!(!unit.is_dead(1));
     card.receive(&said(0, 1, Kind::Hello, 0, 10, "torus=4")).unwrap();
@@ -305,6 +307,42 @@ fn r7_a_node_on_a_plain_ethernet_calls_less_and_less_often_and_believes_node_0_a
     assert_eq!(unit.statistics().dropped.unexpected, 3);
     let news: Vec<_> = NEWS.take().into_iter().map(|(_, text)| text.to_string()).collect();
     assert_eq!(news, ["refused: `torus=5`, not `torus=4`"]);
+}
+
+#[test]
+fn r7_node_0_does_not_end_before_all_have_heard_go_but_does_not_wait_for_ever_for_one_to_say_so() {
+    // Node 1 said Hello, was reset, and is up again when node 0 has nothing left to do; or it has ended, and nobody knows.
+    for (up_at, ends) in [(6_000, 6_000..6_100), (u64::MAX, 11_000..11_100)] {
+        NOW.set(0);
+        let card = FakeCard::new(CARD_MTU);
+        let unit = plain(&card, 0);
+        let wire = card.clone();
+        let hello = |node, incarnation| said(0, node, Kind::Hello, 0, incarnation, "torus=4");
+        let mut others =
+            std::vec![(1, hello(1, 5)), (2, hello(2, 6)), (3, hello(3, 7)), (up_at, hello(1, 8))];
+        let told = std::rc::Rc::new(RefCell::new(Vec::new()));
+        let tells = told.clone();
+        SCRIPT.set(Some(std::boxed::Box::new(move || {
+            let now = NOW.get() / MS;
+            let due = others.iter().take_while(|(at, _)| *at <= now).count();
+            others.drain(..due).for_each(|(_, frame)| _ = wire.receive(&frame).expect("a buffer"));
+            for (node, _, _, incarnation) in sent(&wire) {
+                tells.borrow_mut().push((node, incarnation));
+                if incarnation != 5 {
+                    let started = said(0, node, Kind::Hello, STARTED, incarnation, "torus=4");
+                    wire.receive(&started).unwrap();
+                }
+            }
+        })));
+        unit.join(4);
+        assert!(NOW.get() / MS < 1100, "{}", NOW.get());
+        unit.drain();
+        assert!(ends.contains(&(NOW.get() / MS)), "{} is not in {ends:?}", NOW.get() / MS);
+        assert_eq!(told.borrow().last(), Some(&if up_at < u64::MAX { (1, 8) } else { (1, 5) }));
+        let anew = if up_at < u64::MAX { 1 } else { 0 };
+        assert_eq!(NEWS.take().iter().filter(|(_, text)| text == "1 anew").count(), anew);
+        SCRIPT.set(None);
+    }
 }
 
 #[test]
