@@ -130,6 +130,10 @@ pub enum Gathering {
         /// What this one is told.
         own: JobWords,
     },
+    /// At another: node 0 has not told it to go yet.
+    NoWord,
+    /// At another: it was reset when the job had started, which goes on without it.
+    Late,
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub trait Platform: Send + Sync + 'static {
     /// Node `node` has died, as the network says. The message unit's token may be held.
     fn node_died(_node: u32) {}
 
-    /// Something keeps the nodes from coming together on a plain Ethernet. The message unit's token is not held.
+    /// Something keeps the nodes from coming together on a plain Ethernet. The message unit's token may be held.
     fn gathering(_news: &Gathering) {}
 
     /// The network was said to lose nothing, and this became of frames of node `node`. The message unit's token is held.

@@ -124,6 +124,10 @@ impl Platform for Hardware {
                 Exit::Personality,
                 format_args!("node 0 does not take it, which is told {told}, and this node {own}"),
             ),
+            Gathering::NoWord => defmt::warn!("this node waits for node 0 to say that all nodes are there"),
+            Gathering::Late => {
+                report::refused(Exit::Personality, "the job has started without it: it was reset meanwhile");
+            }
         }
     }
 

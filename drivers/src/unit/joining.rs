@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering;
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Kind};
 
-/// How often node 0 says for whom it waits.
+/// How often a node says for whom it waits.
 const TELL_NS: u64 = 5_000_000_000;
 /// So long node 0 says Go to who does not say that it has heard it. It may have, and compute: if not, it says Hello again, and is
 /// answered by whoever runs the engine.
@@ -51,11 +51,17 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// Says Hello until Go comes, less and less often: either may get lost.
     fn call(&self, say_hello: impl Fn()) {
         let mut calls = Calls::new();
+        // A fabric says for whom it waits by itself.
+        let mut tell_at = self.muster.as_ref().map_or(u64::MAX, |_| P::now_ns() + TELL_NS);
         while !self.joined.load(Ordering::Acquire) {
             if calls.is_due(P::now_ns()) {
                 say_hello();
             }
-            self.wait_for_word(calls.next(), || self.joined.load(Ordering::Acquire));
+            if P::now_ns() >= tell_at {
+                tell_at = P::now_ns() + TELL_NS;
+                P::gathering(&Gathering::NoWord);
+            }
+            self.wait_for_word(calls.next().min(tell_at), || self.joined.load(Ordering::Acquire));
             self.tell_news();
         }
     }
@@ -102,7 +108,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     }
 
     /// Has the kernel say what keeps nodes from coming together.
-    fn tell_news(&self) {
+    pub(super) fn tell_news(&self) {
         if let Some(news) = self.muster.as_ref().and_then(Muster::take_news) {
             P::gathering(&news);
         }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A node that starts anew says Hello in another incarnation, and is answered. One that was told Go, and has said so, has died
-//! if it says Hello anew. JobWords are what must be alike at all nodes of a job.
+//! if it says Hello anew, and is refused. All words carry what must be alike at all nodes of a job, as [`JobWords`].
 
 use crate::gathering::{Gathering, Identity, JobWords, Missing};
 use alloc::boxed::Box;
@@ -92,7 +92,9 @@ impl Muster {
             Kind::Hello if self.node == GATHERER => book.hear_hello(word, words, &self.own),
             Kind::Go if (word.origin.task(), word.message) == (GATHERER, self.own.incarnation) => {
                 if word.dispatch == REFUSED {
-                    book.news = Some(Gathering::Refused { told: words, own: self.own.words });
+                    let own = self.own.words;
+                    let differs = Gathering::Refused { told: words, own };
+                    book.news = Some(if words == own { Gathering::Late } else { differs });
                     return Some(Heard::default());
                 }
                 let reply = Word { dispatch: STARTED, ..self.hello() };
@@ -157,7 +159,9 @@ impl Book {
         }
         if entry.incarnation != incarnation {
             if entry.started {
-                return Some(Heard { died: true, ..Heard::default() });
+                self.news = Some(Gathering::Anew(node));
+                let reply = Word { kind: Kind::Go, dispatch: REFUSED, incarnation };
+                return Some(Heard { reply: Some(reply), go: false, died: true });
             }
             if entry.incarnation != 0 {
                 self.news = Some(Gathering::Anew(node));

@@ -297,6 +297,8 @@ impl<A: ReliableAdapter> Engine<A> {
             unit.note_go();
         }
         if died {
+            // First, as a death may end this node.
+            unit.tell_news();
             self.note_gone(unit, node, Gone::Died);
         }
         unit.wake_joiner();

@@ -64,8 +64,9 @@ fn r7_a_node_that_starts_anew_is_told_go_by_its_new_number_and_has_died_once_it_
     muster.hear(&word(Kind::Hello, STARTED, 1, 6), b"torus=130");
     // What it said before it heard Go comes late.
     assert!(!muster.hear(&hello(1, 6), b"torus=130").unwrap().died);
-    let died = Heard { reply: None, go: false, died: true };
+    let died = Heard { reply: told(Kind::Go, REFUSED, 8), go: false, died: true };
     assert_eq!(muster.hear(&hello(1, 8), b"torus=130"), Some(died));
+    assert_eq!(muster.take_news(), Some(Gathering::Anew(1)));
 }
 
 #[test]
@@ -100,6 +101,9 @@ fn r7_node_0_alone_is_believed_and_of_it_only_what_it_says_to_this_incarnation()
     assert_eq!(muster.hear(&word(Kind::Go, REFUSED, 0, 73), b"torus=4"), Some(Heard::default()));
     let refused = Gathering::Refused { told: words("torus=4"), own: words("torus=130") };
     assert_eq!(muster.take_news(), Some(refused));
+    // It was reset, and is told nothing else.
+    assert_eq!(muster.hear(&word(Kind::Go, REFUSED, 0, 73), b"torus=130"), Some(Heard::default()));
+    assert_eq!(muster.take_news(), Some(Gathering::Late));
     assert!(!muster.owes_go());
 }
 
