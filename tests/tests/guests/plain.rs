@@ -11,10 +11,10 @@ use xtask::{Arch, Board, Mode, Outcome, Run, setup};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// In the place of the emulator: node 2 starts late, and node 1 can be reset.
+/// In the place of the emulator: node 2 starts when it is released, and node 1 can be reset.
 const SCRIPT: &str = r#"#!/bin/sh
 case "$*" in
-*node=2\ *) sleep 12 ;;
+*node=2\ *) until [ -e RELEASE ]; do sleep 0.1; done ;;
 *node=1\ *)
     for word; do
         shift
@@ -55,30 +55,41 @@ on_both_architectures! {
         let said = format!("node 0 does not take it, which is told {own}, and this node {theirs}");
         expect_report(&outcome, 2, 78, &["node 2, hart 0 cannot start", &said]);
         let said = format!("node 2 is not taken: it is told {theirs}, and node 0 {own}");
-        assert_eq!(count_lines(&outcome, &said), 1, "{}", outcome.explain());
+        // Again, if the answer got lost.
+        assert!(count_lines(&outcome, &said) > 0, "{}", outcome.explain());
     }
 
     fn r7_nodes_wait_for_one_that_starts_seconds_later_and_for_one_that_is_reset_meanwhile(arch) {
         let folder = tempfile::tempdir().unwrap();
-        let (emulator, monitor) = (folder.path().join("emulator"), folder.path().join("monitor"));
+        let [emulator, monitor, release, logs] =
+            ["emulator", "monitor", "release", "logs"].map(|name| folder.path().join(name));
         let program = setup::emulator(arch, &Voice::quiet()).unwrap();
-        let script = SCRIPT.replace("EMULATOR", &program.display().to_string());
-        std::fs::write(&emulator, script.replace("MONITOR", &monitor.display().to_string())).unwrap();
+        let script = [("EMULATOR", &program), ("MONITOR", &monitor), ("RELEASE", &release)]
+            .into_iter()
+            .fold(SCRIPT.to_owned(), |script, (word, path)| script.replace(word, &path.display().to_string()));
+        std::fs::write(&emulator, script).unwrap();
         std::fs::set_permissions(&emulator, std::fs::Permissions::from_mode(0o755)).unwrap();
         let request = Request { arch, job: "hello".into(), together: false, traced: false };
         let image = build(&request, &Voice::quiet()).unwrap();
         let run = Run::new("hello").arch(arch).torus("3").plain().timeout(DEADLINE);
-        let run = run.stand_in(&emulator).image(image);
+        let run = run.stand_in(&emulator).image(image).logs(&logs);
         let running = std::thread::spawn(move || run.run().unwrap());
-        while !monitor.exists() && !running.is_finished() {
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        // Node 1 has booted and waits, and node 2 is not there yet.
-        std::thread::sleep(Duration::from_secs(6));
-        let mut monitor = UnixStream::connect(&monitor).unwrap();
-        monitor.write_all(b"system_reset\n").unwrap();
+        let wait_for = |said: &str| {
+            let log = logs.join("node-0.log");
+            while !running.is_finished() && !std::fs::read_to_string(&log).is_ok_and(|log| log.contains(said)) {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        };
+        // Node 1 has said Hello, and node 2 is not there yet.
+        wait_for("the job waits for nodes 2");
+        let reset = UnixStream::connect(&monitor).and_then(|mut monitor| {
+            monitor.write_all(b"system_reset\n")?;
+            Ok(monitor)
+        });
+        wait_for("node 1 has started anew");
+        std::fs::write(&release, "").unwrap();
         let outcome = running.join().unwrap();
-        drop(monitor);
+        drop(reset);
         expect_plain(&outcome);
         for said in ["the job waits for nodes 2", "node 1 has started anew", "all 3 tasks said hello"] {
             assert!(count_lines(&outcome, said) > 0, "{said}: {}", outcome.explain());

@@ -185,13 +185,16 @@ impl Watched {
                     None => log::undecoded(self.rank, hart, &payload),
                 };
                 self.log.line(format_args!("{}", line.plain()));
+                if matches!(line.level, "warn" | "error") {
+                    self.log.flush();
+                }
                 self.outcome.lines.push(line.clone());
                 Some(Said::Line(line))
             }
             Frame::Report { hart, text } => {
                 let text = firmware.map_or(text.clone(), |firmware| firmware.symbols.annotate(&text));
                 self.log.line(format_args!("{}{}", self.rank, console::report_line(hart, &text)));
-                // Reports matter most when little else works; statuses tell who reads along how far a node is.
+                // Reports and warnings matter most when little else works; statuses tell who reads along how far a node is.
                 self.log.flush();
                 self.outcome.reports.push(text.clone());
                 Some(Said::Report { hart, text })
