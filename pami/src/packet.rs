@@ -47,7 +47,8 @@ pub const ENDS: u8 = 1;
 pub const ENDED: u8 = 1;
 /// In the dispatch field of a [`Kind::Hello`] to node 0: its sender has heard Go.
 pub const STARTED: u8 = 1;
-/// In the dispatch field of a [`Kind::Go`] of node 0: its target is told other things of the job, and must not start.
+/// In the dispatch field of a [`Kind::Go`] of node 0: its target is told other things of the job, or was reset since that started, and must not
+/// start.
 pub const REFUSED: u8 = 1;
 
 /// What a packet is for.
@@ -58,8 +59,8 @@ pub enum Kind {
     /// tells node 0, the message number is that of its incarnation, data are the words that must be alike at all nodes of a
     /// job, and `dispatch` is [`STARTED`] once it has heard Go.
     Hello = 0,
-    /// The answer, once every node has said hello: the job may start. That of node 0 repeats the incarnation; with `dispatch`
-    /// [`REFUSED`] the job may not start there, as data, node 0's words, are others.
+    /// The answer, once every node has said hello: the job may start. That of node 0 repeats the incarnation, and its data are node
+    /// 0's words; with `dispatch` [`REFUSED`] the job may not start there: the words differ, or it has started already.
     Go = 1,
     /// The first packet of an active message; the only one when the data fits.
     EagerFirst = 2,
