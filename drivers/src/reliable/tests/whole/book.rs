@@ -20,6 +20,8 @@ pub struct Notes {
     pub refusals: BTreeMap<u64, (RegionFault, bool)>,
     /// Operations that were.
     pub failed: BTreeSet<u64>,
+    /// Puts without signals under way, by stripe: they end in order.
+    pub plain: BTreeSet<(usize, u64)>,
     /// Fences, and the operations that they come behind.
     behind: Vec<(u64, Vec<u64>)>,
     /// Of each context from each: the number of the next message, and messages that were there whole.
@@ -67,6 +69,7 @@ impl Notes {
     }
 
     fn end(&mut self, number: u64, result: Result<(), OperationError>) {
+        let dead = matches!(result, Err(OperationError::NodeDead(_)));
         match (result, self.refusals.remove(&number)) {
             (Ok(()), None | Some((_, false))) => {}
             (Err(OperationError::Region(fault)), Some((expected, _))) if fault == expected => {
@@ -77,6 +80,12 @@ impl Notes {
         }
         let open = self.open.range((number, 0, 0)..).next().copied().filter(|open| open.0 == number);
         assert!(open.is_some_and(|open| self.open.remove(&open)), "operation {number} ends twice");
+        if let Some(put) = self.plain.iter().find(|put| put.1 == number).copied() {
+            let first = self.plain.range((put.0, 0)..).next().copied();
+            // Those that wait for a node that dies end as they are found.
+            assert!(first == Some(put) || dead, "put {number} ends before {first:?}");
+            self.plain.remove(&put);
+        }
         if let Some(at) = self.behind.iter().position(|(fence, _)| *fence == number) {
             let (_, before) = self.behind.swap_remove(at);
             let early = self.open.iter().find(|open| before.contains(&open.0));

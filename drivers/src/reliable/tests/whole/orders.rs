@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Puts into the context's own stripe, if nothing is under way there.
+    /// Puts into the context's own stripe, if nothing but puts without signals is under way there: the later one wins.
     pub fn put(&mut self, from: usize, to: usize, dice: &mut Dice) {
         let (start, len) = (dice.below(100) as usize, dice.below(180) as usize);
         let layout = LAYOUTS[dice.below(4) as usize];
@@ -175,7 +175,9 @@ impl World {
 
     fn write(&mut self, from: usize, to: usize, layout: Layout, data: Range<usize>, form: u64, told: Told) {
         let node = to / CONTEXTS;
-        if self.writing.iter().any(|&(stripe, _)| stripe == node * ACTORS + from) {
+        let stripe = node * ACTORS + from;
+        let mut under_way = self.writing.iter().filter(|(at, _)| *at == stripe);
+        if !under_way.all(|put| self.book.notes().plain.contains(put)) {
             return;
         }
         let torn = TORN.contains(&layout);
@@ -211,7 +213,10 @@ impl World {
             local.into_iter().chain([number]).for_each(|number| self.refused(number));
             return;
         }
-        self.writing.push((node * ACTORS + from, number));
+        self.writing.push((stripe, number));
+        if told == Told::Origin {
+            self.book.notes().plain.insert((stripe, number));
+        }
         let stripe = &mut self.stripes[node][from * STRIPE..][..STRIPE];
         let mut rest = &content[..];
         for (at, run) in runs(layout, content.len()) {

@@ -395,7 +395,11 @@ impl World {
         let (from, to) = (dice.below(actors as u64) as usize, dice.below(ACTORS as u64) as usize);
         match dice.below(12) {
             0..=3 if self.is_honest(to / CONTEXTS) || self.is_dying() => self.send(from, to, dice),
-            4 | 5 => self.put(from, to, dice),
+            4 | 5 => {
+                // Now and then more than an injection FIFO holds.
+                let count = if dice.per_mille(50) { dice.below(100) } else { 1 };
+                (0..count).for_each(|_| self.put(from, to, dice));
+            }
             6 => self.get(from, to, dice),
             7 => self.count(from, to),
             8 => self.fence(from, to, dice),
