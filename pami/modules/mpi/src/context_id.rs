@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn r1_of_two_that_are_made_at_once_the_one_with_the_lower_parent_is_first_everywhere() {
+    fn g1_of_two_that_are_made_at_once_the_one_with_the_lower_parent_is_first_everywhere() {
         let (mut a, mut b) = (Ids::from(0), Ids::from(0));
         assert!(a.seek(5) && a.seek(2) && b.seek(5));
         // At b only the higher parent has come so far.

@@ -103,7 +103,7 @@ fn p11_numbers_and_places_of_communicators_are_used_again() {
 }
 
 #[test]
-fn r1_threads_make_communicators_of_different_parents_at_once() {
+fn g1_threads_make_communicators_of_different_parents_at_once() {
     run_threads(2, 1, two_contexts(), Threads::Multiple, |mpi| {
         let parents = [mpi.world().dup().unwrap(), mpi.world().dup().unwrap()];
         std::thread::scope(|scope| {

@@ -295,7 +295,7 @@ fn r8_a_hundred_thousand_of_everything_come_and_go() {
 }
 
 #[test]
-fn p11_types_of_any_number_of_runs_go_round() {
+fn p10_types_of_any_number_of_runs_go_round() {
     run(2, 1, |mpi| {
         let world = mpi.world();
         let (rank, other) = (world.rank(), 1 - world.rank() as i32);
@@ -322,7 +322,7 @@ fn p11_types_of_any_number_of_runs_go_round() {
 }
 
 #[test]
-fn r8_the_one_of_several_that_failed_is_named() {
+fn m6_the_one_of_several_that_failed_is_named() {
     run(1, 1, |mpi| {
         let (world, short, data) = (mpi.world(), room(1), room(4));
         let mut requests = [0, 1, 2].map(|tag| world.irecv(&short, 0, tag).unwrap());
