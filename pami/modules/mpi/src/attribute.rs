@@ -29,11 +29,6 @@ impl Keyval {
     fn of(key: table::Key) -> Self {
         Self((key.generation & 0x7fff) << 16 | key.index)
     }
-
-    /// Whether the library gave it its value, which cannot be changed.
-    pub fn is_predefined(&self) -> bool {
-        self.0 >> 31 != 0
-    }
 }
 
 /// Function of a key that is called when a communicator is duplicated: with the old one, the key, the key's extra
