@@ -3,7 +3,7 @@
 //! `docs/requirements.md` has the ids. A test carries one if its name begins with it, or that of the module that it is in: `n8_...`,
 //! `l2_l5_...`. Every test carries one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
@@ -15,6 +15,8 @@ use crate::workspace;
 const LATER: &str = "## Not yet";
 /// Lines above a function that may hold its attributes.
 const ATTRIBUTES: usize = 6;
+/// Spaces for each brace around a line.
+const INDENT: usize = 4;
 
 /// An id as names spell it: N-8 is `n8`.
 type Id = String;
@@ -105,6 +107,7 @@ impl Claims {
     fn read_source(&mut self, file: &str, text: &str) {
         let raw: Vec<&str> = text.lines().collect();
         let lines: Vec<&str> = raw.iter().map(|line| line.trim()).collect();
+        let mut macros = BTreeSet::new();
         for (number, line) in lines.iter().enumerate() {
             let Some((name, arguments)) = line.strip_prefix("fn ").and_then(|rest| rest.split_once('('))
             else {
@@ -119,18 +122,45 @@ impl Claims {
                 continue;
             }
             let module = module_around(&raw[..=number]);
-            let ids =
-                [name, module].into_iter().flat_map(|name| name.split('_').take_while(|word| is_id(word)));
-            let mut carries = false;
-            for id in ids {
-                self.tests.entry(id.to_owned()).or_default().push(format!("{file}: {name}"));
-                carries = true;
+            if name != "$name" && self.carries(file, name, module) {
+                continue;
             }
-            // What a macro makes, a test or a module with some, has the name that it is given.
-            if !carries && ![name, module].contains(&"$name") {
+            if [name, module].contains(&"$name") {
+                macros
+                    .extend(lines[..number].iter().rev().find_map(|line| line.strip_prefix("macro_rules! ")));
+            } else {
                 self.nameless.push(format!("{file}: {name}"));
             }
         }
+        for name in macros.iter().filter_map(|line| line.split([' ', '{']).next()) {
+            self.read_calls(file, &raw, name);
+        }
+    }
+
+    /// Tests that a macro makes, each or all of a module by the name at the begin of a line of the macro's call.
+    fn read_calls(&mut self, file: &str, lines: &[&str], of: &str) {
+        let call = format!("{of}! {{");
+        for (number, line) in lines.iter().enumerate().filter(|(_, line)| line.trim() == call) {
+            let own = depth(line);
+            for line in lines[number + 1..].iter().take_while(|line| line.is_empty() || depth(line) > own) {
+                let name =
+                    line.trim().split(|it: char| !it.is_alphanumeric() && it != '_').next().unwrap_or("");
+                if depth(line) == own + INDENT && !name.is_empty() && !self.carries(file, name, "") {
+                    self.nameless.push(format!("{file}: {name}"));
+                }
+            }
+        }
+    }
+
+    /// Notes the ids of a test's name and of its module's. Whether there is one.
+    fn carries(&mut self, file: &str, name: &str, module: &str) -> bool {
+        let ids = [name, module].into_iter().flat_map(|name| name.split('_').take_while(|word| is_id(word)));
+        let mut carries = false;
+        for id in ids {
+            self.tests.entry(id.to_owned()).or_default().push(format!("{file}: {name}"));
+            carries = true;
+        }
+        carries
     }
 
     fn complaints(&self) -> Vec<String> {
@@ -146,9 +176,13 @@ impl Claims {
     }
 }
 
+/// Spaces that a line begins with.
+fn depth(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
 /// The name of the module that the last of these lines is in, empty at the file's own level.
 fn module_around<'a>(lines: &[&'a str]) -> &'a str {
-    let depth = |line: &str| line.len() - line.trim_start().len();
     let own = lines.last().map_or(0, |line| depth(line));
     let around = lines.iter().rev().find(|line| depth(line) < own && line.trim_start().starts_with("mod "));
     around.and_then(|line| line.trim_start()[4..].split([' ', ';', '{']).next()).unwrap_or("")
@@ -189,7 +223,9 @@ mod tests {
             ## Not yet\n\n| Q-1..Q-3 | later |\n";
         let source = "    #[test]\n    // Words.\n    fn n1_d9_shows_both() {\n    fn n10_helps() {\n    #[test]\n    #[ignore]\n\
             fn n10_is_ignored() {\n    on_both_architectures! {\n    fn q2_boots(arch) {\n    #[test]\n    fn z1_is_strange() {\n\
-            #[test]\nfn has_none() {\n#[test]\nfn $name() {\nmod $name {\n    #[test]\n    fn aarch64() {\n}\nmod n1_all {\n    #[test]\n    fn first() {\n}\n";
+            #[test]\nfn has_none() {\n#[test]\nfn $name() {\nmod $name {\n    #[test]\n    fn aarch64() {\n}\nmod n1_all {\n    #[test]\n    fn first() {\n}\n\
+            macro_rules! every {\n    ($($name:ident: $len:expr;)*) => {$(\n        #[test]\n        fn $name() {\n        }\n    )*};\n}\n\
+            every! {\n    n1_made: 1;\n    z2_made: |n| {\n        n\n    };\n    made_without: 2;\n}\nother! {\n    no_test: 3;\n}\n";
         let mut claims = Claims::default();
         claims.read_table(table);
         assert_eq!(
@@ -198,13 +234,15 @@ mod tests {
         );
         claims.read_source("a.rs", source);
         let tests = |id: &str| claims.tests.get(id).map_or(0, Vec::len);
-        assert_eq!(["n1", "d9", "n10", "q2", "z1"].map(tests), [2, 1, 0, 1, 1]);
+        assert_eq!(["n1", "d9", "n10", "q2", "z1", "z2"].map(tests), [3, 1, 0, 1, 1, 1]);
         assert_eq!(
             claims.complaints(),
             [
                 "no test carries N-10",
                 "no requirement is Z-1: a.rs: z1_is_strange",
-                "no requirement is in the name of a.rs: has_none"
+                "no requirement is Z-2: a.rs: z2_made",
+                "no requirement is in the name of a.rs: has_none",
+                "no requirement is in the name of a.rs: made_without"
             ]
         );
     }

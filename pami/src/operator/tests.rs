@@ -75,14 +75,14 @@ macro_rules! integers_are_combined {
 }
 
 integers_are_combined! {
-    g3_i8_are_combined i8 I8 LocatedI8;
-    g3_i16_are_combined i16 I16 LocatedI16;
-    g3_i32_are_combined i32 I32 LocatedI32;
-    g3_i64_are_combined i64 I64 LocatedI64;
-    g3_u8_are_combined u8 U8 LocatedU8;
-    g3_u16_are_combined u16 U16 LocatedU16;
-    g3_u32_are_combined u32 U32 LocatedU32;
-    g3_u64_are_combined u64 U64 LocatedU64;
+    g3_integers_i8_are_combined i8 I8 LocatedI8;
+    g3_integers_i16_are_combined i16 I16 LocatedI16;
+    g3_integers_i32_are_combined i32 I32 LocatedI32;
+    g3_integers_i64_are_combined i64 I64 LocatedI64;
+    g3_integers_u8_are_combined u8 U8 LocatedU8;
+    g3_integers_u16_are_combined u16 U16 LocatedU16;
+    g3_integers_u32_are_combined u32 U32 LocatedU32;
+    g3_integers_u64_are_combined u64 U64 LocatedU64;
 }
 
 /// Floats of all kinds, with zeros, infinities and NaNs often.
