@@ -8,8 +8,8 @@
 //! A send, and a message that is processed, have no place here: they lend to one peer, once, and the operation itself is the place
 //! of its region. That of a send may be memory that nobody writes, which has no handles to be found by.
 //!
-//! The getting side is one as far as it is the same, which is the port's [`push_get`](crate::device::Port::push_get) and
-//! [`get_local`](crate::device::Port::get_local). What is remembered of a get is what its end is for, and that is an operation with
+//! The getting side is one as far as it is the same, which is the port's [`push_get`](crate::device::Sending::push_get) and
+//! [`get_local`](crate::device::RemoteMemory::get_local). What is remembered of a get is what its end is for, and that is an operation with
 //! layouts and a callback ([`crate::get`], by which MPI gets), a receive request whose origin is to be told
 //! ([`crate::receive_request`]), or a message of a collective (`collective/engine/bulk`). Each has numbers of its own, so that none
 //! waits for another's.
