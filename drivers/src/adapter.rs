@@ -380,7 +380,7 @@ pub trait ReliableAdapter: Adapter {
         false
     }
 
-    /// The next of what nodes have said so to this one, with the source [`APART`]; looked for while nodes
+    /// The next of what nodes have said so to this one, with the source `APART`; looked for while nodes
     /// [want room](Self::wants_room).
     fn take_said(&mut self) -> Option<RxBuffer> {
         None
