@@ -132,7 +132,7 @@ pub enum Gathering {
     },
     /// At another: node 0 has not told it to go yet.
     NoWord,
-    /// At another: it was reset when the job had started, which goes on without it.
+    /// At another: it was reset when the job had started, which goes on without it; or another one is told to be this node.
     Late,
 }
 

@@ -126,7 +126,10 @@ impl Platform for Hardware {
             ),
             Gathering::NoWord => defmt::warn!("this node waits for node 0 to say that all nodes are there"),
             Gathering::Late => {
-                report::refused(Exit::Personality, "the job has started without it: it was reset meanwhile");
+                report::refused(
+                    Exit::Personality,
+                    "the job has started without it: it was reset meanwhile, or another board is told that it is this node",
+                );
             }
         }
     }

@@ -62,7 +62,6 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
                 P::gathering(&Gathering::NoWord);
             }
             self.wait_for_word(calls.next().min(tell_at), || self.joined.load(Ordering::Acquire));
-            self.tell_news();
         }
     }
 
@@ -75,7 +74,6 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
                 tell_at = P::now_ns() + TELL_NS;
                 P::gathering(&Gathering::Waits(missing));
             }
-            self.tell_news();
             self.wait_for_word(tell_at, || self.joined.load(Ordering::Acquire));
         }
         self.say_go(muster, GO_NS);
@@ -96,7 +94,6 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
             }
             let again = if next.is_some() { P::now_ns() + DRAIN_NS } else { calls.next().min(end) };
             self.wait_for_word(again, || !muster.owes_go());
-            self.tell_news();
         }
     }
 

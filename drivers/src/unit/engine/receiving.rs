@@ -289,16 +289,14 @@ impl<A: ReliableAdapter> Engine<A> {
         let Some(Heard { reply, go, died }) = muster.hear(&packet.envelope, packet.data) else {
             return unit.counters.unexpected.add(1);
         };
-        if let Some(word) = reply {
-            // Without room it is as good as lost.
-            let _ = self.say(node, &unit.word(word), muster.words());
-        }
+        // Without room it is as good as lost: the node says Hello again.
+        let is_said = reply.is_none_or(|word| self.say(node, &unit.word(word), muster.words()));
+        unit.tell_news();
         if go {
             unit.note_go();
         }
-        if died {
-            // First, as a death may end this node.
-            unit.tell_news();
+        // A death may end this node, which is not to be before it has answered.
+        if died && is_said {
             self.note_gone(unit, node, Gone::Died);
         }
         unit.wake_joiner();
