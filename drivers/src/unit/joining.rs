@@ -24,20 +24,12 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// Tells the fabric, or node 0, that this node is up and waits until all `nodes` are. A node without an adapter
     /// waits for nobody, and neither does one by itself, but for a fabric.
     pub fn join(&self, nodes: u32) {
-        let me = Endpoint::from_parts(ClientId(0), self.node, ContextOffset(0));
         match &self.muster {
             _ if self.engine.is_none() => self.note_go(),
             Some(_) if nodes == 1 => self.note_go(),
             None => {
-                let hello = Envelope {
-                    kind: Kind::Hello,
-                    dispatch: 0,
-                    origin: me,
-                    target: me,
-                    message: 0,
-                    offset: 0,
-                    total: nodes,
-                };
+                let word = Word { kind: Kind::Hello, dispatch: 0, incarnation: 0 };
+                let hello = Envelope { total: nodes, ..self.word(word) };
                 self.call(|| _ = self.say(FABRIC, &hello, &[]));
             }
             Some(muster) if self.node == GATHERER => self.gather(muster),
@@ -101,13 +93,6 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     pub(super) fn say_go_at_last(&self) {
         if let Some(muster) = &self.muster {
             self.say_go(muster, LAST_GO_NS);
-        }
-    }
-
-    /// Has the kernel say what keeps nodes from coming together.
-    pub(super) fn tell_news(&self) {
-        if let Some(news) = self.muster.as_ref().and_then(Muster::take_news) {
-            P::gathering(&news);
         }
     }
 

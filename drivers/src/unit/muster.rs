@@ -38,6 +38,8 @@ pub(crate) struct Heard {
     pub(crate) go: bool,
     /// The sender has lost what it had of the job.
     pub(crate) died: bool,
+    /// What somebody is to know of.
+    pub(crate) news: Option<Gathering>,
 }
 
 /// What node 0 knows of a node.
@@ -55,7 +57,6 @@ struct Book {
     /// Nodes that have not said Hello, and those that have not heard Go.
     missing: u32,
     unheard: u32,
-    news: Option<Gathering>,
 }
 
 /// The nodes that are up, as they told it.
@@ -71,7 +72,7 @@ impl Muster {
         let entries = if node == GATHERER { nodes } else { 0 };
         let entries = (0..entries).map(|_| Entry::default()).collect();
         let others = if node == GATHERER { nodes.saturating_sub(1) } else { 0 };
-        Self { node, own, book: Mutex::new(Book { entries, missing: others, unheard: others, news: None }) }
+        Self { node, own, book: Mutex::new(Book { entries, missing: others, unheard: others }) }
     }
 
     pub(crate) fn words(&self) -> &[u8] {
@@ -94,19 +95,14 @@ impl Muster {
                 if word.dispatch == REFUSED {
                     let own = self.own.words;
                     let differs = Gathering::Refused { told: words, own };
-                    book.news = Some(if words == own { Gathering::Late } else { differs });
-                    return Some(Heard::default());
+                    let news = Some(if words == own { Gathering::Late } else { differs });
+                    return Some(Heard { news, ..Heard::default() });
                 }
                 let reply = Word { dispatch: STARTED, ..self.hello() };
-                Some(Heard { reply: Some(reply), go: true, died: false })
+                Some(Heard { reply: Some(reply), go: true, ..Heard::default() })
             }
             _ => None,
         }
-    }
-
-    /// What was heard since the last call that somebody is to know of.
-    pub(crate) fn take_news(&self) -> Option<Gathering> {
-        self.book.lock().news.take()
     }
 
     /// Who has not said Hello, if anybody.
@@ -142,11 +138,11 @@ impl Entry {
 impl Book {
     fn hear_hello(&mut self, word: &Envelope, words: JobWords, own: &Identity) -> Option<Heard> {
         let (node, incarnation) = (word.origin.task(), word.message);
+        let refused = Word { kind: Kind::Go, dispatch: REFUSED, incarnation };
         let is_known = node != GATHERER && incarnation != 0 && words == own.words;
         let Some(entry) = self.entries.get_mut(node as usize).filter(|_| is_known) else {
-            self.news = Some(Gathering::Differs { node, told: words, own: own.words });
-            let reply = Word { kind: Kind::Go, dispatch: REFUSED, incarnation };
-            return Some(Heard { reply: Some(reply), ..Heard::default() });
+            let news = Some(Gathering::Differs { node, told: words, own: own.words });
+            return Some(Heard { reply: Some(refused), news, ..Heard::default() });
         };
         if word.dispatch == STARTED {
             // One that an earlier life of this node has told Go.
@@ -157,20 +153,17 @@ impl Book {
             entry.started = true;
             return Some(Heard::default());
         }
+        let is_anew = ![0, incarnation].contains(&entry.incarnation);
+        let news = is_anew.then_some(Gathering::Anew(node));
         if entry.incarnation != incarnation {
             if entry.started {
-                self.news = Some(Gathering::Anew(node));
-                let reply = Word { kind: Kind::Go, dispatch: REFUSED, incarnation };
-                return Some(Heard { reply: Some(reply), go: false, died: true });
-            }
-            if entry.incarnation != 0 {
-                self.news = Some(Gathering::Anew(node));
+                return Some(Heard { reply: Some(refused), go: false, died: true, news });
             }
             self.missing -= u32::from(entry.incarnation == 0);
             entry.incarnation = incarnation;
         }
         let go = self.missing == 0;
-        Some(Heard { reply: go.then(|| entry.go()), go, died: false })
+        Some(Heard { reply: go.then(|| entry.go()), go, died: false, news })
     }
 }
 

@@ -286,12 +286,14 @@ impl<A: ReliableAdapter> Engine<A> {
         packet: &Packet<'_>,
     ) {
         let node = packet.envelope.origin.task();
-        let Some(Heard { reply, go, died }) = muster.hear(&packet.envelope, packet.data) else {
+        let Some(Heard { reply, go, died, news }) = muster.hear(&packet.envelope, packet.data) else {
             return unit.counters.unexpected.add(1);
         };
         // Without room it is as good as lost: the node says Hello again.
         let is_said = reply.is_none_or(|word| self.say(node, &unit.word(word), muster.words()));
-        unit.tell_news();
+        if let Some(news) = news {
+            P::gathering(&news);
+        }
         if go {
             unit.note_go();
         }

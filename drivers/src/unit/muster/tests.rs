@@ -32,11 +32,11 @@ fn r7_all_are_up_when_the_last_has_told_it_and_all_go_again_until_they_say_so() 
         assert_eq!(heard, [Some(Heard::default()), Some(Heard::default())], "node {node}");
     }
     assert_eq!(muster.missing().unwrap().to_string(), "129");
-    let go = Heard { reply: told(Kind::Go, 0, 6), go: true, died: false };
+    let go = Heard { reply: told(Kind::Go, 0, 6), go: true, ..Heard::default() };
     assert_eq!(muster.hear(&hello(129, 6), b"torus=130"), Some(go));
     assert_eq!(muster.missing(), None);
     // One that did not hear it says Hello again, and is told at once.
-    let go = Heard { reply: told(Kind::Go, 0, 5), go: true, died: false };
+    let go = Heard { reply: told(Kind::Go, 0, 5), go: true, ..Heard::default() };
     assert_eq!(muster.hear(&hello(1, 5), b"torus=130"), Some(go));
     for node in 1..130 {
         assert_eq!(muster.next_to_go(0).unwrap().0, node);
@@ -55,18 +55,17 @@ fn r7_all_are_up_when_the_last_has_told_it_and_all_go_again_until_they_say_so() 
 #[test]
 fn r7_a_node_that_starts_anew_is_told_go_by_its_new_number_and_has_died_once_it_had_heard_it() {
     let muster = muster(0, 3);
-    muster.hear(&hello(1, 5), b"torus=130");
-    assert_eq!(muster.take_news(), None);
-    assert_eq!(muster.hear(&hello(1, 6), b"torus=130"), Some(Heard::default()));
-    assert_eq!(muster.take_news(), Some(Gathering::Anew(1)));
+    assert_eq!(muster.hear(&hello(1, 5), b"torus=130"), Some(Heard::default()));
+    let anew = Heard { news: Some(Gathering::Anew(1)), ..Heard::default() };
+    assert_eq!(muster.hear(&hello(1, 6), b"torus=130"), Some(anew));
     muster.hear(&hello(2, 7), b"torus=130");
     assert_eq!(muster.next_to_go(0), Some((1, Word { kind: Kind::Go, dispatch: 0, incarnation: 6 })));
     muster.hear(&word(Kind::Hello, STARTED, 1, 6), b"torus=130");
     // What it said before it heard Go comes late.
     assert!(!muster.hear(&hello(1, 6), b"torus=130").unwrap().died);
-    let died = Heard { reply: told(Kind::Go, REFUSED, 8), go: false, died: true };
+    let news = Some(Gathering::Anew(1));
+    let died = Heard { reply: told(Kind::Go, REFUSED, 8), go: false, died: true, news };
     assert_eq!(muster.hear(&hello(1, 8), b"torus=130"), Some(died));
-    assert_eq!(muster.take_news(), Some(Gathering::Anew(1)));
 }
 
 #[test]
@@ -75,10 +74,9 @@ fn r7_a_node_that_is_told_other_things_is_refused_and_named_with_both() {
     for (node, says) in
         [(1, "torus=129"), (3, "torus=130"), (0, "torus=130"), (u32::MAX, "torus=130"), (2, "")]
     {
-        let refused = Heard { reply: told(Kind::Go, REFUSED, 5), ..Heard::default() };
+        let news = Some(Gathering::Differs { node, told: words(says), own: words("torus=130") });
+        let refused = Heard { reply: told(Kind::Go, REFUSED, 5), news, ..Heard::default() };
         assert_eq!(muster.hear(&hello(node, 5), says.as_bytes()), Some(refused), "node {node}: {says}");
-        let differs = Gathering::Differs { node, told: words(says), own: words("torus=130") };
-        assert_eq!(muster.take_news(), Some(differs));
     }
     assert_eq!(muster.missing().unwrap().to_string(), "1..2");
     // Told the same at last, it is one of them.
@@ -89,21 +87,21 @@ fn r7_a_node_that_is_told_other_things_is_refused_and_named_with_both() {
 #[test]
 fn r7_node_0_alone_is_believed_and_of_it_only_what_it_says_to_this_incarnation() {
     let muster = muster(3, 130);
-    let started = Heard { reply: told(Kind::Hello, STARTED, 73), go: true, died: false };
     for _ in 0..2 {
-        assert_eq!(muster.hear(&word(Kind::Go, 0, 0, 73), b"torus=130"), Some(Heard { ..started }));
+        let started = Heard { reply: told(Kind::Hello, STARTED, 73), go: true, ..Heard::default() };
+        assert_eq!(muster.hear(&word(Kind::Go, 0, 0, 73), b"torus=130"), Some(started));
     }
     for (kind, node, incarnation) in
         [(Kind::Go, 1, 73), (Kind::Go, 0, 72), (Kind::Hello, 2, 5), (Kind::Gone, 0, 73)]
     {
         assert_eq!(muster.hear(&word(kind, 0, node, incarnation), b"torus=130"), None);
     }
-    assert_eq!(muster.hear(&word(Kind::Go, REFUSED, 0, 73), b"torus=4"), Some(Heard::default()));
     let refused = Gathering::Refused { told: words("torus=4"), own: words("torus=130") };
-    assert_eq!(muster.take_news(), Some(refused));
-    // It was reset, and is told nothing else.
-    assert_eq!(muster.hear(&word(Kind::Go, REFUSED, 0, 73), b"torus=130"), Some(Heard::default()));
-    assert_eq!(muster.take_news(), Some(Gathering::Late));
+    for (says, news) in [("torus=4", refused), ("torus=130", Gathering::Late)] {
+        // Told nothing else, it was reset.
+        let heard = Heard { news: Some(news), ..Heard::default() };
+        assert_eq!(muster.hear(&word(Kind::Go, REFUSED, 0, 73), says.as_bytes()), Some(heard));
+    }
     assert!(!muster.owes_go());
 }
 
