@@ -5,6 +5,7 @@ mod nodes;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, Subcommand};
@@ -189,7 +190,13 @@ struct Serial {
     /// Where the boot loader put the image [default: where it is linked for]; names of addresses in reports need it
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     at: Option<u64>,
-    /// The line, as in /dev/ttyUSB0 after `stty -F /dev/ttyUSB0 115200 raw`, or a file [default: the standard input]
+    /// Speed of the line, in bits a second
+    #[arg(long, value_name = "RATE", default_value_t = 115_200, value_parser = clap::value_parser!(u32).range(1..))]
+    baud: u32,
+    /// After how long without a word the node is asked whether it lives, and named if it does not answer; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 4)]
+    ask: u32,
+    /// The line, as in /dev/ttyUSB0, or a file of what came from one [default: the standard input]
     line: Option<PathBuf>,
 }
 
@@ -260,8 +267,10 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
             Ok(0)
         }
         Verb::Image(image) => image.write(voice).map(|()| 0),
-        Verb::Serial(Serial { elf, at, line }) => {
-            serial::listen(&serial::Words::load(&elf, at)?, line.as_deref(), voice)
+        Verb::Serial(Serial { elf, at, baud, ask, line }) => {
+            let words = serial::Words::load(&elf, at)?;
+            let line = serial::Line::open(line.as_deref(), baud)?;
+            serial::listen(&words, line, Duration::from_secs(ask.into()), voice)
         }
         Verb::Test(test) if test.claims => claims::list(voice).map(code),
         Verb::Test(test) => {

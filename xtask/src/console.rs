@@ -100,6 +100,16 @@ impl Deframer {
         }
     }
 
+    /// The stream stands still: what waits is given if no frame begins like that, a boot loader's words.
+    pub fn flush(&mut self, each: impl FnMut(Frame)) {
+        let [kind, rest @ ..] = &self.pending[..] else { return };
+        let is_frame =
+            b"DRST".contains(kind) && rest.first().is_none_or(|hart| hart.is_ascii_digit() || *hart >= 0x80);
+        if !is_frame {
+            self.finish(each);
+        }
+    }
+
     /// The stream is at its end: what is left counts as a frame.
     pub fn finish(&mut self, mut each: impl FnMut(Frame)) {
         self.complete(&mut each);

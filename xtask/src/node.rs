@@ -22,6 +22,9 @@ use crate::personality::HartTopology;
 /// packet's header and the link header of 32 each, and ranks of 8.
 pub const ADAPTER_MTU: u32 = 16 * 1024 + 32 + 32 + 8;
 
+/// Asks a kernel whether it lives: a byte on its console's line (`kernel/src/question.rs`).
+pub const QUESTION: &[u8] = b"?";
+
 /// How the address of a node's card on the torus begins, like that of any card of the emulator's: none that the node could
 /// reckon from its rank.
 const STATION: &str = "52:54:00";
@@ -361,7 +364,7 @@ impl Guest {
     /// Asks its kernel whether it lives. Returns whether the question is on its way. To be asked again only when it has answered:
     /// so there is always room for the question.
     pub fn ask(&mut self) -> bool {
-        self.line.as_mut().is_some_and(|line| line.write_all(b"?").is_ok())
+        self.line.as_mut().is_some_and(|line| line.write_all(QUESTION).is_ok())
     }
 
     fn signal(&mut self, signal: Signal) -> io::Result<()> {

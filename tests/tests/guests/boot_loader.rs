@@ -1,14 +1,16 @@
 //! Images under a boot loader of real boards: U-Boot loads one over TFTP and starts it as it starts Linux (SPEC B-2, B-8).
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tests::on_both_architectures;
 use xtask::firmware::{ONE_IMAGE, Request, export};
 use xtask::progress::Voice;
-use xtask::serial::Words;
+use xtask::serial::{Line, Words};
 use xtask::{Arch, Board, setup};
 
 /// How long U-Boot and the job may take.
@@ -81,7 +83,60 @@ fn dialogue(mut emulator: Emulator, dialogue: &[(&str, &str)]) -> Vec<u8> {
     all
 }
 
+/// A board that starts `image` without a boot loader once it is told to go on, with a serial line that is a terminal; returns
+/// its name too.
+fn power_on_with_terminal(arch: Arch, image: &Path, words: &str) -> (Emulator, String) {
+    let mut command = Command::new(setup::emulator(arch, &Voice::quiet()).unwrap());
+    command.args(Board::Virt.options(arch)).args(["-smp", "2", "-m", "256", "-display", "none"]);
+    command.args([
+        "-serial",
+        "pty",
+        "-monitor",
+        "stdio",
+        "-S",
+        "-nodefaults",
+        "-no-reboot",
+        "-append",
+        words,
+    ]);
+    command.arg("-kernel").arg(image);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut emulator = Emulator(command.spawn().unwrap());
+    let said = BufReader::new(emulator.0.stdout.take().unwrap()).lines();
+    let mut words =
+        said.flat_map(|line| line.unwrap().split_whitespace().map(String::from).collect::<Vec<_>>());
+    let name = words.find(|word| word.starts_with("/dev/")).unwrap();
+    std::thread::spawn(move || words.for_each(drop));
+    (emulator, name)
+}
+
 on_both_architectures! {
+    fn b8_r2_a_board_is_asked_over_its_serial_line_whether_it_lives(arch) {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("alive.image");
+        let together = std::env::var_os(ONE_IMAGE).is_some();
+        let request = Request { arch, job: "alive".into(), together, traced: false };
+        let (elf, _) = export(&request, &image, &Voice::quiet()).unwrap();
+        let words = "node=0 torus=1 job=alive -- --seconds 8";
+        let (mut emulator, terminal) = power_on_with_terminal(arch, &image, words);
+        let line = Line::open(Some(Path::new(&terminal)), 115_200).unwrap();
+        emulator.0.stdin.as_mut().unwrap().write_all(b"cont\n").unwrap();
+        let (said, told) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let note = |list: &Arc<Mutex<Vec<String>>>| {
+            let list = Arc::clone(list);
+            move |text: &str| list.lock().unwrap().push(text.to_owned())
+        };
+        let (show, tell, (done, end)) = (note(&said), note(&told), channel());
+        std::thread::spawn(move || {
+            let words = Words::load(&elf, None).unwrap();
+            done.send(words.attend(line, Duration::from_secs(1), show, tell).unwrap())
+        });
+        let status = end.recv_timeout(DEADLINE);
+        let said = said.lock().unwrap();
+        assert_eq!(status, Ok(Some(0)), "{said:#?} {told:#?}");
+        assert!(said.iter().any(|line| line.contains("STATUS alive down=0")), "{said:#?} {told:#?}");
+    }
+
     fn b2_u_boot_starts_an_image_over_tftp_as_it_starts_linux(arch) {
         let folder = tempfile::tempdir().unwrap();
         let together = std::env::var_os(ONE_IMAGE).is_some();
