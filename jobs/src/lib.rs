@@ -277,7 +277,7 @@ pub const USAGE: &[Usage] = &[
     Usage::new("hostile", &[]),
     Usage::new("idle", &[argument("--seconds", Value::Number(0, 3600), "how long [default: 10]")]),
     Usage {
-        words: &[Value::Word(&["alone", "gem", "bare", "pair", "team", "mpi"])],
+        words: &[Value::Word(&["alone", "gem", "lossless", "bare", "pair", "team", "mpi"])],
         ..Usage::new("instructions", &[])
     },
     Usage::new(

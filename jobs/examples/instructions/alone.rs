@@ -162,6 +162,14 @@ pub fn with_gem(task: &'static Task, count: Count) -> Result<(), JobError> {
     fixed_loop("gem-fixed-loop-noise", count)
 }
 
+/// The rows in which the link has a part, of a node that takes its network for one that loses nothing (`--lossless`).
+pub fn without_losses(task: &'static Task, count: Count) -> Result<(), JobError> {
+    let mut far = Contexts::new(task, count, "far", false)?;
+    let mut engine = engine(task)?;
+    slow_row("lossless-send-immediate-8-kick", || send_and_kick(&mut far, &mut engine))?;
+    slow_row("lossless-receive-torus", || receive(task, &mut far, &mut engine, false))
+}
+
 /// A port that only runs the engine.
 fn engine(task: &'static Task) -> Result<Port, JobError> {
     let engine = task.unit().open(ENGINE_CLIENT, task.local(), 0, drivers::Sharing::Exclusive);

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `alone` | one task on one hart, with an adapter whose packets come back by the network's loop-back |
 //! | `gem` | as `alone`, on a board whose adapter is a Cadence GEM |
+//! | `lossless` | as `alone`, on a network that loses nothing (`--lossless`) |
 //! | `bare` | one task on one hart, no adapter |
 //! | `pair` | two tasks on two harts of one node |
 //! | `team` | one task on one hart with eight contexts, no adapter |
@@ -48,6 +49,7 @@
 //! | `mpi-test-empty` | call of `test` of a receive without a message, behind another such: of five in a row four go by the bell alone | its return with none |
 //! | `mpi-1-mib-shared-memory` | call of `irecv`, then of `isend`, of 1 MiB between two memories of the task | the return of `wait_all` of both: what both sides take together |
 //! | `gem-*` | as without, the adapter being a GEM: to the register that has it read its ring, from the ring where it left the packet | |
+//! | `lossless-*` | as without, with `--lossless` | |
 //! | `fixed-loop-noise` | most less least of a fixed loop's count, over many runs without a message (SPEC N-9) | |
 //!
 //! # What the instructions are for
@@ -177,13 +179,16 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     match task.arguments().plain().next() {
         Some("alone") => alone::with_adapter(task, count),
         Some("gem") => alone::with_gem(task, count),
+        Some("lossless") => alone::without_losses(task, count),
         Some("bare") => alone::without_adapter(task, count),
         Some("pair") => pair::rows(task, count),
         Some("team") => collective::rows(task, count),
         Some("mpi") => mpi::rows(task, count),
-        Some(word) => Err(JobError::Argument(word, "is none of: alone, gem, bare, pair, team, mpi")),
+        Some(word) => {
+            Err(JobError::Argument(word, "is none of: alone, gem, lossless, bare, pair, team, mpi"))
+        }
         None => Err(JobError::Other(
-            "which rows? alone, gem, bare, pair, team or mpi; `cargo xtask bench instructions` runs all",
+            "which rows? alone, gem, lossless, bare, pair, team or mpi; `cargo xtask bench instructions` runs all",
         )),
     }
 }

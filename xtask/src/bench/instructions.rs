@@ -54,19 +54,22 @@ struct Counted {
     /// Most contexts of a client.
     contexts: u8,
     adapter: bool,
+    /// The network is taken for one that loses nothing.
+    lossless: bool,
 }
 
 const fn counted(rows: &'static str, contexts: u8, adapter: bool) -> Counted {
-    Counted { rows, board: Board::Virt, harts: 1, mode: Mode::Smp, contexts, adapter }
+    Counted { rows, board: Board::Virt, harts: 1, mode: Mode::Smp, contexts, adapter, lossless: false }
 }
 
 /// The guests of one architecture.
-fn guests(arch: Arch) -> [Counted; 6] {
+fn guests(arch: Arch) -> [Counted; 7] {
     // A board with a GEM, and the least harts that it has.
     let (board, harts) = if arch == Arch::Riscv64 { (Board::SifiveU, 1) } else { (Board::Versal, 2) };
     [
         counted("alone", 4, true),
         Counted { harts: 2, mode: Mode::Vn, ..counted("pair", 4, true) },
+        Counted { lossless: true, ..counted("lossless", 4, true) },
         counted("bare", 4, false),
         counted("team", 8, false),
         counted("mpi", 4, false),
@@ -82,11 +85,11 @@ pub fn measure(arch: Arch, voice: &Voice) -> Result<Vec<Count>> {
     let image =
         firmware::build(&Request { arch, job: INSTRUCTIONS.into(), together: false, traced: false }, voice)?;
     let mut counts: Vec<Count> = Vec::new();
-    for Counted { rows, board, harts, mode, contexts, adapter } in guests(arch) {
+    for Counted { rows, board, harts, mode, contexts, adapter, lossless } in guests(arch) {
         voice.busy(&format!("counting on {arch}: {rows}"));
         let run = Run::new(INSTRUCTIONS).board(board).arch(arch).image(&image).torus("1");
         let run = run.harts(harts).mode(mode).args([rows]).contexts(contexts);
-        let outcome = run.icount(true).adapter(adapter).timeout(DEADLINE).run()?;
+        let outcome = run.icount(true).adapter(adapter).lossless(lossless).timeout(DEADLINE).run()?;
         voice.idle();
         if !outcome.success() {
             bail!("counting on {arch} failed ({rows})\n{}", outcome.explain());
