@@ -27,6 +27,9 @@ pub const fn is_station(address: [u8; 6]) -> bool {
 
 /// How a device sees memory, and how accesses to memory are ordered against those to its registers.
 ///
+/// There is no mapping and unmapping for each frame: all memory is mapped for devices from boot on, as registered memory
+/// may be sent at any time. A port with an IOMMU maps the banks once, where cards are found.
+///
 /// # Safety
 /// At [`device_address`](Self::device_address) of a pointer the device reaches the memory that the pointer points to, and
 /// no other.
