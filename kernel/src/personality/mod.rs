@@ -25,11 +25,11 @@
 
 mod log_level;
 mod refusal;
-mod topology;
+mod hart_topology;
 
 pub use log_level::Level;
 pub use refusal::{BadPersonality, Reason};
-pub use topology::{HartTopology, TopologyError};
+pub use hart_topology::{HartTopology, TopologyError};
 
 use core::fmt;
 use core::str::{FromStr, SplitAsciiWhitespace};

@@ -1,17 +1,15 @@
 //! What applications call, by chapters of the standard.
 
 mod attribute;
-mod blocking;
 mod buffered;
 mod cartesian;
+mod collectives;
 mod communicator;
 pub mod environment;
 mod group;
-mod nonblocking;
 mod persistent;
 mod point_to_point;
 mod probe;
-mod reductions;
 mod wait;
 pub mod window;
 

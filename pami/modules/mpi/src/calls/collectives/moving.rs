@@ -1,4 +1,4 @@
-//! The non-blocking collectives that move data; those that reduce are next door.
+//! The non-blocking collectives that move data.
 
 use crate::collective::Side;
 use crate::collective::{Blocks, Operand};
