@@ -140,6 +140,10 @@ impl Suite<'_> {
                 let mut command = setup::toolchain(arch, voice)?.cargo("clippy", arch);
                 // The kernel and the jobs, and with them every package below.
                 command.args(["--package", "kernel", "--package", "jobs", "--lib", "--examples"]);
+                if arch == Arch::Riscv64 {
+                    // What is for timelines alone, on one of them: nothing of it is an architecture's.
+                    command.args(["--features", "trace"]);
+                }
                 command.args(["--quiet", "--", "-D", "warnings"]);
                 Ok(command)
             });
