@@ -38,6 +38,7 @@ use pami::affinity::HartPlace;
 use pami::topology::TorusShape;
 use rings::packets::Segment;
 
+use crate::board::Board;
 use crate::console::MAX_HARTS;
 use crate::fabric::{self, Fabric, FabricHandle};
 use crate::firmware::{self, Request};
@@ -365,14 +366,11 @@ impl Run {
             let (guest, console) = Guest::start(machine, &place, input, &folder.node(rank, "qemu"))?;
             if let (Some(port), Some(elf)) = (gdb, &machine.elf) {
                 let moved = image::moved_by(&std::fs::read(elf)?, self.board.flat_at())?;
-                let image = match moved {
-                    0 => elf.display().to_string(),
-                    _ => format!("-ex 'symbol-file {} -o {moved:#x}'", elf.display()),
-                };
+                let words = debugger_words(self.board, elf, moved, port);
                 let said = match debugger(self.arch) {
-                    Some(gdb) => format!("{gdb} {image} -ex 'target remote :{port}'"),
+                    Some(gdb) => format!("{gdb} {words}"),
                     None => format!(
-                        "a debugger for {} at port {port}, and none was found: gdb-multiarch is one (image: {image})",
+                        "a debugger for {}, and none was found; with gdb-multiarch: gdb-multiarch {words}",
                         self.arch
                     ),
                 };
@@ -398,6 +396,20 @@ struct Places<'a> {
 fn free_port(wanted: u16) -> std::io::Result<u16> {
     let listen = |port| TcpListener::bind(("127.0.0.1", port));
     listen(wanted).or_else(|_| listen(0))?.local_addr().map(|address| address.port())
+}
+
+/// What a debugger is told to come to a node's harts by `port`; its image is `moved` against where it is linked for.
+fn debugger_words(board: Board, elf: &Path, moved: u64, port: u16) -> String {
+    let elf = elf.display();
+    match (board, moved) {
+        // The monitor core is a process by itself, the first, of another instruction set than the image.
+        (Board::SifiveU, _) => format!(
+            "-ex 'target extended-remote :{port}' -ex 'add-inferior -exec {elf}' -ex 'inferior 2' -ex 'attach 2' \
+             -ex 'set schedule-multiple on'"
+        ),
+        (_, 0) => format!("{elf} -ex 'target remote :{port}'"),
+        _ => format!("-ex 'symbol-file {elf} -o {moved:#x}' -ex 'target remote :{port}'"),
+    }
 }
 
 /// A debugger of this machine that knows the instruction set. Debian's plain `gdb` knows only the host's own.
@@ -491,6 +503,21 @@ fn dump_all(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn b6_a_debugger_is_led_to_the_harts_that_run_the_image() {
+        let words = |board, moved| debugger_words(board, Path::new("job"), moved, 1234);
+        assert_eq!(words(Board::Virt, 0), "job -ex 'target remote :1234'");
+        assert_eq!(
+            words(Board::Versal, 0x20_0000),
+            "-ex 'symbol-file job -o 0x200000' -ex 'target remote :1234'"
+        );
+        // The monitor core is asked first, and refuses an image that it could not run.
+        let monitored = words(Board::SifiveU, 0);
+        let [target, image, attach] =
+            ["extended-remote", "-exec job", "attach 2"].map(|word| monitored.find(word).expect("all of it"));
+        assert!(target < image && image < attach, "{monitored}");
+    }
 
     #[test]
     fn x1_what_a_killed_run_left_is_swept_and_what_lives_is_not() {
