@@ -140,11 +140,11 @@ impl RxBuffer {
 pub struct AdapterFaults {
     /// Used ids, lengths or indices that cannot be.
     pub rings: u64,
-    /// Frames too short to hold a packet.
+    /// Frames for this node's card that are too short to hold a packet.
     pub runts: u64,
-    /// Frames of another protocol.
+    /// Such of another protocol.
     pub foreign: u64,
-    /// Frames that name another rank than this node's as their target, whatever address they came by.
+    /// Such that name another rank than this node's as their target.
     pub stray: u64,
     /// What a reliable layer had to mend.
     pub reliability: Reliability,

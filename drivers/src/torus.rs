@@ -18,6 +18,9 @@
 //! that came wrong stays until the next such frame. Of two peers whose ranks share a [place](PLACES) only the later is known
 //! by its station; frames for the other go by rank. So do those for peers whose cards have one address, or this node's.
 //!
+//! Frames for other cards, which a switch may send to all, are let go; those for this card that are no packets for this node are
+//! counted.
+//!
 //! Two jobs on one Ethernet would share rank addresses, and what the network itself says to each is not told apart: they want
 //! networks of their own. Between nodes the link header tells what is of another job.
 //!
@@ -200,7 +203,7 @@ impl<N: Nic> TorusAdapter<N> {
     #[inline]
     fn accept(&mut self, frame: &[u8]) -> Option<u32> {
         let Some((header, body)) = frame.split_first_chunk::<{ BEFORE + FRAME_HEADER }>() else {
-            self.runts += 1;
+            count(&mut self.runts, frame, self.station, self.node);
             return None;
         };
         // What is in front, then the destination; the source's address, then the EtherType; the ranks.
@@ -209,7 +212,7 @@ impl<N: Nic> TorusAdapter<N> {
         let (target, rank) = (ranks as u32, (ranks >> 32) as u32);
         let is_of = |ether_type: u16| said == u16::from_le_bytes(ether_type.to_be_bytes());
         let least = if is_of(ETHERTYPE_RELIABLE) { LINK_BYTES } else { HEADER_BYTES };
-        let count = if !is_of(ether_type(rank)) {
+        let counter = if !is_of(ether_type(rank)) {
             &mut self.foreign
         } else if target != self.node {
             &mut self.stray
@@ -218,9 +221,18 @@ impl<N: Nic> TorusAdapter<N> {
         } else {
             return Some(rank);
         };
-        *count += 1;
+        count(counter, frame, self.station, self.node);
         None
     }
+}
+
+/// One frame more that is none for node `node`, if it is for its card: a switch sends to all what is for all, or for an address that
+/// it has not seen, and nobody is at fault.
+#[cold]
+#[inline(never)]
+fn count(counter: &mut u64, frame: &[u8], station: [u8; 6], node: u32) {
+    let frame = frame.get(BEFORE..).unwrap_or_default();
+    *counter += u64::from(frame.starts_with(&station) || frame.starts_with(&mac(node)));
 }
 
 /// Eight bytes as a little-endian number: read at once where they are aligned, as those of a frame that came in are.

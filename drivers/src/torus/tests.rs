@@ -112,11 +112,40 @@ fn d1_frames_for_peers_whose_cards_have_one_address_go_by_rank_from_then_on() {
     assert_eq!([10, 3].map(|rank| by(&mut adapter, rank)), [mac(10), mac(3)]);
 }
 
+#[test]
+fn d1_frames_that_a_switch_sends_to_all_and_are_for_others_are_let_go_and_nobodys_fault() {
+    let (mut adapter, card) = node(station(3));
+    let to_all = [0xff; 6];
+    let (own, rank) = (of(9, station(9)), mac(3));
+    let [mut foreign, mut stray] = [own.clone(), own.clone()];
+    foreign[12..14].copy_from_slice(&[8, 6]);
+    stray[14] = 4;
+    for (address, counts) in [(station(4), 0), (mac(4), 0), (to_all, 0), (station(3), 1), (rank, 2)] {
+        for frame in [&foreign, &stray, &own[..50].to_vec(), &own[..20].to_vec()] {
+            card.receive(&[&address[..], &frame[6..]].concat()).unwrap();
+            assert!(adapter.receive().is_none());
+        }
+        let faults = adapter.faults();
+        assert_eq!(
+            [faults.foreign, faults.stray, faults.runts],
+            [counts, counts, 2 * counts],
+            "{address:x?}"
+        );
+    }
+    // One for this node's rank is taken, whatever card the sender thinks it plays.
+    card.receive(&[&station(4)[..], &own[6..]].concat()).unwrap();
+    assert_eq!(adapter.receive().unwrap().source(), 9);
+}
+
 proptest! {
     #[test]
-    fn d9_any_frame_is_of_the_rank_that_it_says_or_counted(
-        mut bytes in proptest::collection::vec(any::<u8>(), 0..100), is_near in 0u8..4
+    fn d9_any_frame_is_of_the_rank_that_it_says_or_counted_if_it_is_for_the_card(
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..100), is_near in 0u8..4, to in 0..3usize
     ) {
+        if let (Some(own), Some(to)) = ([station(3), mac(3)].get(to), bytes.first_chunk_mut()) {
+            *to = *own;
+        }
+        let is_for_card = [station(3), mac(3)].iter().any(|own| bytes.starts_with(own));
         // Of the right types and for this node, now and then.
         for (at, near) in [(12, 0x88), (13, 0xb5 + (is_near & 1)), (14, 3), (15, 0), (16, 0), (17, 0)] {
             bytes.get_mut(at).filter(|_| is_near > 0).into_iter().for_each(|byte| *byte = near);
@@ -125,7 +154,7 @@ proptest! {
         card.receive(&bytes).unwrap();
         let came = adapter.receive();
         let faults = adapter.faults();
-        prop_assert_eq!(faults.runts + faults.foreign + faults.stray, u64::from(came.is_none()));
+        prop_assert_eq!(faults.runts + faults.foreign + faults.stray, u64::from(came.is_none() && is_for_card));
         if let Some(came) = came {
             prop_assert_eq!(&came.source().to_le_bytes(), &bytes[18..22]);
             prop_assert_eq!((came.packet(), &bytes[14..18]), (&bytes[FRAME_HEADER..], &[3, 0, 0, 0][..]));

@@ -22,11 +22,11 @@ pub struct Dropped {
     pub unsolicited: u64,
     /// Requests of a node beyond what it may have under way, or of more nodes than there is memory for.
     pub beyond: u64,
-    /// Frames too short for a packet.
+    /// Frames for this node's card that are too short for a packet.
     pub runts: u64,
-    /// Frames of another protocol.
+    /// Such of another protocol.
     pub foreign: u64,
-    /// Frames for another node's adapter.
+    /// Such for another node's adapter.
     pub stray: u64,
     /// Ring entries of the device that cannot be.
     pub rings: u64,

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-use tests::{LOSSY_WIRE, count_lines, expect_report, on_both_architectures};
+use tests::{LOSSY_WIRE, count_lines, expect_clean, expect_report, on_both_architectures};
 use xtask::firmware::{Request, build};
 use xtask::progress::Voice;
 use xtask::{Arch, Board, Mode, Outcome, Run, setup};
@@ -40,6 +40,7 @@ on_both_architectures! {
     fn x3_nodes_on_a_plain_switch_gather_and_greet(arch) {
         let outcome = Run::new("hello").arch(arch).torus("2x2").plain().timeout(DEADLINE).run().unwrap();
         expect_plain(&outcome);
+        expect_clean(&outcome);
         assert_eq!(count_lines(&outcome, "all 4 tasks said hello"), 1);
     }
 

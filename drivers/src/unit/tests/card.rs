@@ -4,7 +4,7 @@ use super::*;
 use crate::link::{Flags, Link, Seq, unsealed};
 use crate::lossless::Lossless;
 use crate::nic::SmallMtu;
-use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, TorusAdapter};
+use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, TorusAdapter, mac};
 use crate::virtio::fake::FakeCard;
 use crate::virtio::{Features, VirtioError, VirtioNet};
 use pami::packet::Header;
@@ -58,9 +58,9 @@ fn d9_frames_that_are_not_for_this_node_are_counted_and_their_buffers_used_again
         for bytes in [
             frame(1, 0, 0x0800, packet),
             frame(1, 0, ETHERTYPE, packet),
-            counted(2, 0, 0, packet),
+            [&mac(1)[..], &counted(2, 0, 0, packet)[6..]].concat(),
             frame(1, 0, ETHERTYPE_RELIABLE, &packet[..31]),
-            std::vec![1, 2, 3],
+            mac(1).to_vec(),
         ] {
             card.receive(&bytes).expect("a buffer");
         }
