@@ -14,8 +14,14 @@ const DESCRIPTOR: u64 = 16;
 const INTERRUPT_RECEIVED: u32 = 1 << 1;
 const INTERRUPT_NO_BUFFER: u32 = 1 << 2;
 const INTERRUPT_SENT: u32 = 1 << 7;
+/// In the configuration: frames may be longer than [`PLAIN_FRAME`], up to what the register at [`JUMBO_LENGTH`] says.
+const JUMBO: u32 = 1 << 3;
+/// Longest frame otherwise, with its checksum of so many bytes.
+const PLAIN_FRAME: usize = 1518;
+const CHECKSUM: usize = 4;
 /// Offsets of registers of which the fake takes special care.
 const CONTROL: usize = 0x00;
+const CONFIG: usize = 0x04;
 const NETWORK_STATUS: usize = 0x08;
 const TRANSMIT_STATUS: usize = 0x14;
 const RECEIVE_RING: usize = 0x18;
@@ -25,6 +31,7 @@ const INTERRUPT_STATUS: usize = 0x24;
 const INTERRUPT_ENABLE: usize = 0x28;
 const INTERRUPT_DISABLE: usize = 0x2c;
 const PHY: usize = 0x34;
+const JUMBO_LENGTH: usize = 0x48;
 const DESIGN_1: usize = 0x280;
 
 /// A descriptor of a frame to send: address, length and marks.
@@ -138,8 +145,13 @@ impl Device {
         (!held).then(|| u64::from(load(at) & !3) | u64::from(load(at + 8)) << 32)
     }
 
-    /// Writes a frame to the next buffer. False if there is none, and then it is lost.
+    /// Writes a frame to the next buffer. False if there is none, or it is longer than what the card was told, and then it is lost.
     pub fn receive(&mut self, frame: &[u8]) -> bool {
+        let jumbo = *self.register(CONFIG) & JUMBO != 0;
+        let longest = if jumbo { *self.register(JUMBO_LENGTH) as usize } else { PLAIN_FRAME };
+        if frame.len() + CHECKSUM > longest {
+            return false;
+        }
         let Some(buffer) = self.buffer() else {
             *self.register(RECEIVE_STATUS) |= 1;
             return false;

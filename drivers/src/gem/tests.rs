@@ -4,7 +4,7 @@ use super::fake::{FakeGem, Piece};
 use super::{Gem, GemError, GemSetup};
 use crate::adapter::Adapter as _;
 use crate::nic::fake::{HOST_LINE, HostHal, noted};
-use crate::nic::{Acknowledge as _, HEADROOM, Lent, LinkMode, Nic as _};
+use crate::nic::{Acknowledge as _, ETHERNET_HEADER, HEADROOM, Lent, LinkMode, Nic as _};
 use crate::torus::{self, TorusAdapter};
 use std::string::String;
 use std::vec;
@@ -508,6 +508,32 @@ fn d1_packets_of_the_torus_go_from_card_to_card() {
     assert_eq!(packet.packet(), [&header[..], &inline, payload].concat());
     there.recycle(packet);
     there.flush();
+}
+
+#[test]
+fn b5_a_card_takes_frames_as_long_as_the_mtu_that_it_says_and_no_longer() {
+    // What the tree says, what the design holds, and the MTU.
+    let told =
+        [(None, 10240, 8173), (Some(9000), 10240, 8173), (Some(4000), 10240, 4000), (None, 4096, 4078)];
+    let plain = [(Some(1500), 10240, 1500), (Some(600), 10240, 600), (None, 0, 1500)];
+    for (setup, design, mtu) in told.into_iter().chain(plain) {
+        let bus = FakeGem::new();
+        bus.device().registers[0x284 / 4] = design;
+        let card = Card::new(bus, GemSetup { mtu: setup, ..SETUP }).unwrap();
+        assert_eq!(card.mtu(), mtu, "{setup:?} of {design}");
+        let mut torus = TorusAdapter::new(card, 7).unwrap();
+        let most = usize::from(mtu) - torus::FRAME_HEADER + ETHERNET_HEADER;
+        let packet: Vec<u8> = (0..most).map(|byte| byte as u8).collect();
+        let frame = torus::frame(7, 3, torus::ETHERTYPE_RELIABLE, &packet);
+        assert!(bus.device().receive(&frame), "{mtu}");
+        let came = torus.receive().expect("a frame of the MTU");
+        assert_eq!(came.packet(), packet);
+        torus.recycle(came);
+        torus.flush();
+        // Frames of a card that is told nothing of long ones are of at most so many bytes.
+        let longer = vec![0; most.max(1500 - torus::FRAME_HEADER + ETHERNET_HEADER) + 1];
+        assert!(!bus.device().receive(&torus::frame(7, 3, torus::ETHERTYPE_RELIABLE, &longer)), "{mtu}");
+    }
 }
 
 /// Pieces that a card was shown, as addresses alone.
