@@ -238,6 +238,14 @@ impl Incidents {
 }
 
 /// A network adapter: what the driver of a card implements. All methods are called with the message unit's token held.
+///
+/// It says what its packets hold and how many buffers there are; that it is reliable, by a trait ([`ReliableAdapter`]). Nothing above would
+/// act on more:
+/// - *In order.* Of the networks that lose packets none can promise it: frames for a node go by two addresses, between which a switch
+///   changes its way, and a card that is reset sends again. Nor is a gap a loss then, as what was lost goes again behind what was
+///   sent later; so `reliable` waits for three later packets. The last two of a burst need a timer either way.
+/// - *Offloads.* The checksum that a card makes is over one hop, that of the link header from memory to memory, over both ranks;
+///   those of IP cover nothing here. That it gathers what is lent is asked of every adapter.
 pub trait Adapter: Send + 'static {
     /// Acknowledges the adapter's interrupts without the token.
     type Interrupt: Acknowledge;
