@@ -269,7 +269,8 @@ fn reliable<N: Nic>(card: N, personality: &Personality) -> Result<drivers::Torus
     let (node, nodes) = (personality.node, personality.shape.nodes());
     let peers = personality.peers.unwrap_or(u32::MAX);
     let torus = TorusAdapter::new(card, node)?;
-    Ok(Reliable::with_peers(torus, node, nodes, peers).with_life(personality.life))
+    let torus = Reliable::with_peers(torus, node, nodes, peers).with_life(personality.life);
+    Ok(if personality.fabric { torus } else { torus.without_fabric() })
 }
 
 /// The same, if it loses none.

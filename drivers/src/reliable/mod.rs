@@ -65,7 +65,8 @@ use handshake::Number;
 use heapless::Deque;
 use peers::{PeerSet, Peers};
 
-/// How long a node stays after a packet came in, to acknowledge it again if that was lost.
+/// How long a node stays after a packet came in, to acknowledge it again if that was lost; where nobody tells its peers that it
+/// has ended, besides as long as they may take to ask.
 pub const LINGER_NS: u64 = 200_000_000;
 /// About how many bytes of heap it takes.
 pub const HEAP_BYTES: usize = (IN_FLIGHT + MOST_PEERS) * 2048;
@@ -107,6 +108,8 @@ pub struct Reliable<A, C> {
     nodes: u32,
     /// What the frames of this job's nodes say, and no others.
     life: u32,
+    /// As [`LINGER_NS`] says.
+    linger_ns: u64,
     /// A bit for each node that is gone.
     gone: Box<[u64]>,
     peers: Peers,
@@ -185,6 +188,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             node,
             nodes,
             life: 0,
+            linger_ns: LINGER_NS,
             gone: (0..nodes.div_ceil(64)).map(|_| 0).collect(),
             peers: Peers::new(peers as usize),
             pool: CreditPool::new(inner.buffers(), peers),
@@ -228,6 +232,11 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
     /// Takes only frames of life `life` in, and sends such.
     pub fn with_life(self, life: u32) -> Self {
         Self { life, ..self }
+    }
+
+    /// On a network without a fabric, which would tell who has ended: a node stays longer at its end.
+    pub fn without_fabric(self) -> Self {
+        Self { linger_ns: LINGER_NS + rto::MOST_NS, ..self }
     }
 
     /// The time, read once a round.
@@ -512,7 +521,7 @@ impl<A: Adapter, C: Core> ReliableAdapter for Reliable<A, C> {
     }
 
     fn linger_until(&self) -> u64 {
-        self.last_packet.map_or(0, |at| at + LINGER_NS)
+        self.last_packet.map_or(0, |at| at + self.linger_ns)
     }
 
     fn node_died(&mut self, node: u32) {

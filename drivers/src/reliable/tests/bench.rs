@@ -170,6 +170,12 @@ impl Bench {
         Self { nodes, wire, dice: Dice::new(!seed), _memory: memory }
     }
 
+    /// The same on a network without a fabric.
+    pub fn without_fabric(self) -> Self {
+        let change = |node: Node| Node { link: node.link.without_fabric(), ..node };
+        Self { nodes: self.nodes.into_iter().map(change).collect(), ..self }
+    }
+
     /// Has a node send `count` packets.
     pub fn order(&mut self, from: u32, to: u32, count: usize) {
         for _ in 0..count {

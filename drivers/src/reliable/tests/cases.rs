@@ -257,6 +257,26 @@ fn d8_a_node_stays_until_its_peer_had_time_to_hear_that_all_arrived() {
 }
 
 #[test]
+fn d8_without_a_fabric_a_node_stays_until_its_peer_had_time_to_ask_again() {
+    let mut bench = Bench::new(2, 1, Faults::NONE).without_fabric();
+    bench.order(0, 1, 1);
+    bench.run(SECOND);
+    // So long nothing gets through that the peer asks most seldom; then a packet does, and what acknowledges it is lost.
+    bench.order(0, 1, 1);
+    bench.wire.network().cut[0] = true;
+    let start = now();
+    bench.run_until(20 * SECOND, |_| now() > start + 10 * SECOND);
+    bench.wire.network().cut[0] = false;
+    bench.wire.network().watch = Some(|source, _| source == 1);
+    bench.run_until(2 * SECOND, |bench| bench.nodes[1].received[0] == 2);
+    let stays = bench.nodes[1].link.linger_until();
+    bench.run_until(2 * SECOND, |bench| bench.nodes[1].link.faults().reliability.duplicates == 1);
+    assert!(now() < stays, "asked again {} ms late", (now() - stays) / 1_000_000);
+    bench.wire.network().watch = None;
+    bench.run(2 * SECOND);
+}
+
+#[test]
 fn d8_a_lost_packet_is_sent_again_as_soon_as_later_ones_show_the_gap() {
     let mut bench = Bench::new(2, 2, Faults::NONE);
     bench.order(0, 1, 30);
