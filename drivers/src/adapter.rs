@@ -175,7 +175,7 @@ pub struct Reliability {
     pub refused: u64,
     /// Frames of another job, of an earlier life, or of an earlier connection.
     pub stale: u64,
-    /// Calls of nodes that had to wait for a place.
+    /// Calls of nodes that had to wait for a place, or until all nodes were up.
     pub waits: u64,
     /// Peers that both sides forgot, for others to have their places.
     pub released: u64,
@@ -393,6 +393,9 @@ pub trait ReliableAdapter: Adapter {
     fn take_said(&mut self) -> Option<RxBuffer> {
         None
     }
+
+    /// All nodes are up: calls of other nodes are answered from now on.
+    fn admit(&mut self) {}
 
     /// Until when to run the engine, although all is sent, so that peers hear what arrived here.
     fn linger_until(&self) -> u64 {

@@ -114,7 +114,9 @@ pub struct Reliable<A, C> {
     gone: Box<[u64]>,
     peers: Peers,
     pool: CreditPool,
-    /// Nodes that call while there is no place, and the numbers they call by.
+    /// Whether nodes that call get a place.
+    admits: bool,
+    /// Nodes that call while there is none, and the numbers they call by.
     callers: Box<Deque<(u32, Number), CALLERS>>,
     /// Peers that ask for release.
     parting: PeerSet,
@@ -192,6 +194,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             gone: (0..nodes.div_ceil(64)).map(|_| 0).collect(),
             peers: Peers::new(peers as usize),
             pool: CreditPool::new(inner.buffers(), peers),
+            admits: true,
             callers: Box::new(Deque::new()),
             parting: PeerSet::EMPTY,
             hand: 0,
@@ -234,9 +237,10 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         Self { life, ..self }
     }
 
-    /// On a network without a fabric, which would tell who has ended: a node stays longer at its end.
+    /// On a network without a fabric, which would tell who has ended: a node stays longer at its end. Nor does it count nodes: one may
+    /// be reset until it hears that all are up, so none is answered before it is told to [`admit`](ReliableAdapter::admit) them.
     pub fn without_fabric(self) -> Self {
-        Self { linger_ns: LINGER_NS + rto::MOST_NS, ..self }
+        Self { linger_ns: LINGER_NS + rto::MOST_NS, admits: false, ..self }
     }
 
     /// The time, read once a round.
@@ -510,6 +514,10 @@ impl<A: Adapter, C: Core> ReliableAdapter for Reliable<A, C> {
         self.let_callers_in();
         self.look_for_places(&owes);
         self.short = self.wanted || !self.callers.is_empty();
+    }
+
+    fn admit(&mut self) {
+        self.admits = true;
     }
 
     fn say(&mut self, node: u32, packet: [&[u8]; 2]) -> bool {

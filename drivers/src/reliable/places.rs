@@ -53,7 +53,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
     /// A node without a place calls.
     fn called(&mut self, node: u32, number: Number) {
         let own_turn = self.wanted && !self.callers_first && self.peers.free() == 1 && self.peers.may_call();
-        if self.peers.free() > 0 && !own_turn {
+        if self.admits && self.peers.free() > 0 && !own_turn {
             return self.answer(node, number);
         }
         match self.callers.iter_mut().find(|(caller, _)| *caller == node) {
@@ -229,7 +229,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
 
     /// Gives those who wait places that are free.
     pub(super) fn let_callers_in(&mut self) {
-        loop {
+        while self.admits {
             let own_turn = self.wanting && !self.callers_first && self.peers.may_call();
             if self.peers.free() <= usize::from(own_turn) {
                 break;

@@ -9,8 +9,9 @@
 //!        <--Go, refused, words--------------     or so, if the words are not those of node 0
 //! ```
 //!
-//! A node that starts anew says Hello in another incarnation, and is answered. One that was told Go, and has said so, has died
-//! if it says Hello anew, and is refused. All words carry what must be alike at all nodes of a job, as [`JobWords`].
+//! A node that starts anew says Hello in another incarnation, and is answered. Nothing is lost with the one before: until a node
+//! has heard Go, it lets no peer connect. One that was told Go, and has said so, has died if it says Hello anew, and is refused. All
+//! words carry what must be alike at all nodes of a job, as [`JobWords`].
 
 use crate::gathering::{Gathering, Identity, JobWords, Missing};
 use alloc::boxed::Box;

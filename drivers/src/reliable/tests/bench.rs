@@ -170,9 +170,13 @@ impl Bench {
         Self { nodes, wire, dice: Dice::new(!seed), _memory: memory }
     }
 
-    /// The same on a network without a fabric.
+    /// The same on a network without a fabric; all nodes are up.
     pub fn without_fabric(self) -> Self {
-        let change = |node: Node| Node { link: node.link.without_fabric(), ..node };
+        let change = |node: Node| {
+            let mut link = node.link.without_fabric();
+            link.admit();
+            Node { link, ..node }
+        };
         Self { nodes: self.nodes.into_iter().map(change).collect(), ..self }
     }
 

@@ -295,6 +295,7 @@ impl<A: ReliableAdapter> Engine<A> {
             P::gathering(&news);
         }
         if go {
+            self.adapter.admit();
             unit.note_go();
         }
         // A death may end this node, which is not to be before it has answered.

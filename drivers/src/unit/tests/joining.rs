@@ -9,7 +9,7 @@ use crate::link::{Flags, LINK_BYTES, Link, Seq, crc32c};
 use crate::lossless::Lossless;
 use crate::platform::Platform;
 use crate::reliable::Reliable;
-use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, FRAME_HEADER, TorusAdapter};
+use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, FRAME_HEADER, TorusAdapter, mac};
 use crate::tree_network::TreeAdapter;
 use crate::unit::StartError;
 use crate::virtio::VirtioNet;
@@ -117,17 +117,26 @@ fn said(to: u32, from: u32, kind: Kind, dispatch: u8, incarnation: u32, words: &
 }
 
 fn sealed(to: u32, from: u32, life: u32, packet: &[u8]) -> Vec<u8> {
+    of_link(to, from, (life, 0, Flags::APART), packet)
+}
+
+/// A call of node `from`, by number 7.
+fn call(to: u32, from: u32) -> Vec<u8> {
+    of_link(to, from, (9, 7, Flags::CONNECT), &[])
+}
+
+fn of_link(to: u32, from: u32, (life, own, flags): (u32, u32, Flags), packet: &[u8]) -> Vec<u8> {
     let link = Link {
         life,
         connection: 0,
-        own: 0,
+        own,
         attempt: 0,
         sequence: Seq::FIRST,
         acknowledged: Seq::FIRST,
         sack: 0,
         credit: 0,
         length: packet.len() as u16,
-        flags: Flags::APART,
+        flags,
     };
     let mut bytes = [&[0; LINK_BYTES][..], packet].concat();
     link.seal(from, to, &mut bytes, [], crc32c);
@@ -379,6 +388,37 @@ fn r7_a_word_of_a_node_that_is_not_taken_does_not_change_where_frames_for_its_ra
     unit.progress();
     let (reply, _) = card.transmit().unwrap();
     assert_eq!(reply[..6], own);
+}
+
+/// Where the frames went that a node has sent, and their flags.
+fn marks(card: &FakeCard) -> Vec<([u8; 6], Flags)> {
+    let frames = core::iter::from_fn(|| card.transmit()).map(|(bytes, _)| {
+        let [to, from] = [14, 18].map(|at| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()));
+        let link = Link::open(&bytes[FRAME_HEADER..], from, to, crc32c).unwrap();
+        (bytes[..6].try_into().unwrap(), link.flags)
+    });
+    frames.collect()
+}
+
+#[test]
+fn r2_a_node_answers_no_call_before_it_has_heard_go_as_what_came_would_be_lost_with_a_reset() {
+    let card = FakeCard::new(CARD_MTU);
+    let unit = plain(&card, 1);
+    for _ in 0..2 {
+        // Such a node waits, as where there is no place.
+        card.receive(&call(1, 2)).unwrap();
+        unit.progress();
+        assert_eq!(marks(&card), [(mac(2), Flags::KEEP)]);
+    }
+    card.receive(&said(1, 0, Kind::Go, 0, 71, "torus=4")).unwrap();
+    unit.progress();
+    let mut told = marks(&card);
+    told.sort_by_key(|(_, flags)| flags.bits());
+    assert_eq!(
+        told,
+        [(mac(2), Flags::CONNECT), (mac(0), Flags::APART)],
+        "it has heard Go, and who called, too"
+    );
 }
 
 #[test]
