@@ -278,6 +278,15 @@ pub trait Adapter: Send + 'static {
         cookie: u16,
     ) -> bool;
 
+    /// As [`transmit`](Self::transmit) of `front` alone, to all that play rank `node`, whatever was [learnt](Self::learn).
+    ///
+    /// # Safety
+    /// As that of [`transmit`](Self::transmit).
+    unsafe fn transmit_by_rank(&mut self, node: u32, front: &[u8], cookie: u16) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.transmit(node, front, &[], [Lent::NONE; 2], cookie) }
+    }
+
     /// A packet that the adapter is done with, and what became of it.
     fn reclaim(&mut self) -> Option<(u16, Outcome)>;
 

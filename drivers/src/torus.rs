@@ -16,7 +16,8 @@
 //! one card takes it. Where a peer is then is learnt ([`Adapter::learn`]) from each call and each answer of the handshake, and on
 //! a network that loses nothing from a peer's first packet and from each frame without one. No checksum covers addresses: one
 //! that came wrong stays until the next such frame. Of two peers whose ranks share a [place](PLACES) only the later is known
-//! by its station; frames for the other go by rank. So do those for peers whose cards have one address, or this node's.
+//! by its station; frames for the other go by rank. So do those for peers whose cards have one address, or this node's, and
+//! all that nodes say outside of connections: another card may play a rank than the one that is known.
 //!
 //! Frames for other cards, which a switch may send to all, are let go; those for this card that are no packets for this node are
 //! counted.
@@ -306,6 +307,16 @@ impl<N: Nic> Adapter for TorusAdapter<N> {
         // SAFETY: the front has its headroom, which nobody writes. Nobody writes the front until the cookie is used again,
         // nor what is lent: the caller promises both to last until the cookie comes back.
         unsafe { self.nic.transmit(front, lent, cookie) }
+    }
+
+    #[cold]
+    unsafe fn transmit_by_rank(&mut self, node: u32, front: &[u8], cookie: u16) -> bool {
+        let at = node as usize % PLACES;
+        let known = core::mem::replace(&mut self.places[at], StationAddress::new(node, mac(node), false));
+        // SAFETY: the caller's promise.
+        let taken = unsafe { self.transmit(node, front, &[], [Lent::NONE; 2], cookie) };
+        self.places[at] = known;
+        taken
     }
 
     #[inline]

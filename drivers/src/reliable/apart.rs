@@ -1,12 +1,12 @@
 //! What nodes say to each other outside of all connections: how they come together on a plain Ethernet (SPEC R-7).
 //!
 //! Such a packet is sealed as all are, and no more: it may get lost, or come twice, late or from a node of another shape of the job. Whoever
-//! says it says it again. So it needs no place at its target, and nothing of it is kept, however many nodes there are.
+//! says it says it again. It goes to all that play a rank, of which one may be known by its address and another be meant. So it needs no place at its target, and nothing of it is kept, however many nodes there are.
 
 use super::handshake::{Number, Word, Words};
 use super::outgoing::link_of;
 use super::{Core, Reliable};
-use crate::adapter::{APART, Adapter, FRONT_BYTES, Incident, Lent, RxBuffer};
+use crate::adapter::{APART, Adapter, FRONT_BYTES, Incident, RxBuffer};
 use crate::link::{Flags, LINK_BYTES, Link};
 use pami::packet::Packet;
 
@@ -26,7 +26,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         let link = Link { length: len as u16, flags: Flags::APART, ..link_of(self.life, nobody) };
         link.seal(self.node, node, frame, [], C::crc32c);
         // SAFETY: nothing is lent, and the cookie is this layer's own and free.
-        let taken = unsafe { self.inner.transmit(node, frame, &[], [Lent::NONE; 2], self.spare[spare]) };
+        let taken = unsafe { self.inner.transmit_by_rank(node, frame, self.spare[spare]) };
         if taken {
             self.spares = spare;
         }

@@ -422,6 +422,31 @@ fn r2_a_node_answers_no_call_before_it_has_heard_go_as_what_came_would_be_lost_w
 }
 
 #[test]
+fn r7_a_refusal_reaches_a_node_though_another_card_plays_its_rank() {
+    let card = FakeCard::new(CARD_MTU);
+    let unit = plain(&card, 0);
+    let from = |address: [u8; 6], frame: Vec<u8>| [&frame[..6], &address, &frame[12..]].concat();
+    let [first, second] = [[0x50, 0, 0, 0, 0, 1], [0x50, 0, 0, 0, 0, 2]];
+    for node in 1..4 {
+        let hello = said(0, node, Kind::Hello, 0, 5, "torus=4");
+        card.receive(&if node == 1 { from(first, hello) } else { hello }).unwrap();
+    }
+    unit.progress();
+    marks(&card);
+    card.receive(&from(first, call(0, 1))).unwrap();
+    unit.progress();
+    assert_eq!(marks(&card), [(first, Flags::CONNECT)], "where node 1 is is known");
+    card.receive(&from(second, said(0, 1, Kind::Hello, 0, 6, "torus=2x2"))).unwrap();
+    unit.progress();
+    assert_eq!(marks(&card), [(mac(1), Flags::APART)]);
+    NEWS.take();
+    // What was known still is.
+    card.receive(&from(first, call(0, 1))).unwrap();
+    unit.progress();
+    assert_eq!(marks(&card), [(first, Flags::CONNECT)]);
+}
+
+#[test]
 fn r7_more_nodes_than_node_0_has_links_for_gather_but_no_more_than_it_remembers() {
     let start = |nodes, plain| {
         let torus = TorusAdapter::new(nic(&FakeCard::new(CARD_MTU)), 0).unwrap();
