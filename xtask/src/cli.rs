@@ -18,7 +18,8 @@ use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
 use crate::{
-    bench, claims, conform, docs, doctor, firmware, helper, jobs, json, node, picture, serial, table, trace,
+    bench, claims, conform, docs, doctor, firmware, helper, inspect, jobs, json, node, picture, serial,
+    table, trace,
 };
 use nodes::{Host, Qemu};
 
@@ -50,6 +51,17 @@ enum Verb {
     Image(Image),
     /// Show what a node on a serial line says, until it tells its end; the exit code is the node's status
     Serial(Serial),
+    /// Tell what the nodes of living runs do at this moment, while they go on
+    ///
+    /// Of NODE: the function that each hart is in, how far the FIFOs of each context are and whom it waits for, its bytes on each
+    /// link. Without NODE: a line for each node of every run of this workspace.
+    Inspect {
+        /// A node's number
+        node: Option<u32>,
+        /// The run, if there are several, as in run-17
+        #[arg(long, value_name = "RUN")]
+        run: Option<String>,
+    },
     /// Run all checks and tests, the stages that FILTER names, or the tests whose name contains it
     Test(Test),
     /// Install and build what the tests boot: the emulators, and all jobs in one image for each architecture
@@ -271,6 +283,10 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
             let words = serial::Words::load(&elf, at)?;
             let line = serial::Line::open(line.as_deref(), baud)?;
             serial::listen(&words, line, Duration::from_secs(ask.into()), voice)
+        }
+        Verb::Inspect { node, run } => {
+            voice.print(inspect::inspect(None, node, run.as_deref())?.trim_end());
+            Ok(0)
         }
         Verb::Test(test) if test.claims => claims::list(voice).map(code),
         Verb::Test(test) => {

@@ -1,4 +1,4 @@
-//! What a node was doing when its job failed.
+//! What a node is doing: read out of its memory and its harts' registers, from outside.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,18 +20,35 @@ const MAX_FIFOS: u32 = 4096;
 /// A node keeps no more of what it said before it had a console.
 const LAST_WORDS_BYTES: u64 = 1024;
 
+/// How a node is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reading {
+    /// While it goes on: it does not see that. To stop it would: the emulator throws packets away that wait at its cards.
+    Living,
+    /// It stops for good.
+    Last,
+}
+
 /// Asks a live emulator for the state of its node. Whatever cannot be had is said in the text.
-pub fn node(control: &Path, scratch: &Path, symbols: Option<&Symbols>) -> String {
+pub fn node(control: &Path, scratch: &Path, symbols: Option<&Symbols>, reading: Reading) -> String {
     let mut text = String::new();
-    if let Err(error) = ask(control, scratch, symbols, &mut text) {
+    if let Err(error) = ask(control, scratch, symbols, reading, &mut text) {
         let _ = writeln!(text, "  no more is known: {error:#}");
     }
     text
 }
 
-fn ask(control: &Path, scratch: &Path, symbols: Option<&Symbols>, text: &mut String) -> Result<()> {
+fn ask(
+    control: &Path,
+    scratch: &Path,
+    symbols: Option<&Symbols>,
+    reading: Reading,
+    text: &mut String,
+) -> Result<()> {
     let mut control = Control::connect(control)?;
-    control.stop()?;
+    if reading == Reading::Last {
+        control.stop()?;
+    }
     for (hart, pc) in counters(&control.monitor("info registers -a")?) {
         let name = symbols.and_then(|symbols| symbols.name(pc)).unwrap_or_else(|| "outside the image".into());
         writeln!(text, "  hart {hart} pc {pc:#x} ({name})")?;

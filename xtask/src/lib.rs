@@ -16,6 +16,7 @@ pub mod fabric;
 pub mod firmware;
 pub mod helper;
 pub mod image;
+pub mod inspect;
 pub mod jobs;
 pub mod json;
 pub mod log;

@@ -7,6 +7,7 @@
 //! ```
 
 mod cores;
+mod door;
 mod faults;
 mod folder;
 mod harm;
@@ -17,9 +18,11 @@ mod record;
 mod room;
 mod segment;
 mod settings;
+mod state;
 mod watch;
 mod watched;
 
+pub use door::{Door, Living, living};
 pub use folder::Folder;
 pub use harm::{Harm, KillWhen};
 pub use outcome::{Asked, Ending, NodeOutcome, Outcome};
@@ -28,7 +31,7 @@ pub use segment::Way;
 pub use settings::Run;
 
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -44,12 +47,12 @@ use crate::fabric::{self, Fabric, FabricHandle};
 use crate::firmware::{self, Request};
 use crate::node::{self, Guest, Identity, Machine};
 use crate::personality::{HartTopology, Personality, arguments};
-use crate::progress::Voice;
-use crate::{dump, image, jobs, setup};
+use crate::{image, jobs, setup};
 use cores::Cores;
 use faults::Plan;
 use segment::Share;
 use settings::{Image, Pin};
+use state::State;
 use watch::Watch;
 use watched::{Firmware, Watched};
 
@@ -99,13 +102,25 @@ impl Run {
         if !self.board.is_emulated() && shape.nodes() > 1 {
             self.voice.say(&way.to_string());
         }
+        let mut door = Door::open(sockets.path(), folder.path())?;
         let begun = Instant::now();
         let places = Places { folder: &folder, fabric: &fabric, sockets: sockets.path(), way };
         let (nodes, consoles) = self.start(shape, topology, &machine, &places)?;
         self.voice.busy(&format!("booting {} nodes", nodes.len()));
+        let state = State {
+            words: format!("{} on board {}, {}, torus {shape}", self.job, self.board, self.arch),
+            shape,
+            emulated: self.board.is_emulated(),
+            way,
+            fabric: &fabric,
+            folder: &folder,
+            symbols: firmware.as_ref().map(|firmware| &firmware.symbols),
+        };
         let watch = Watch {
             nodes,
             fabric: &fabric,
+            state: &state,
+            door: &mut door,
             firmware: firmware.as_ref(),
             voice: &self.voice,
             interrupt: &self.interrupt,
@@ -127,14 +142,7 @@ impl Run {
         let failed = ending != Ending::Finished || nodes.iter().any(|node| node.outcome().failure.is_some());
         let dump = failed.then(|| {
             self.voice.busy("asking all nodes for their state");
-            let dump = dump_all(
-                &mut nodes,
-                firmware.as_ref(),
-                &fabric,
-                &folder,
-                self.board.is_emulated(),
-                &self.voice,
-            );
+            let dump = state.dump(&mut nodes, &self.voice);
             self.voice.idle();
             dump
         });
@@ -424,12 +432,17 @@ fn debugger(arch: crate::Arch) -> Option<String> {
 fn short_folder() -> Result<Sockets> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(SOCKETS);
-    let temporary = std::env::temp_dir();
-    let parent = if temporary.as_os_str().len() > 70 { Path::new("/tmp") } else { &temporary };
-    sweep(parent);
-    let folder = builder.tempdir_in(parent).context("cannot make a folder for sockets")?;
+    let parent = parent_of_sockets();
+    sweep(&parent);
+    let folder = builder.tempdir_in(&parent).context("cannot make a folder for sockets")?;
     let lock = std::fs::File::create(folder.path().join(LOCK)).and_then(|lock| lock.lock().map(|()| lock));
     Ok(Sockets { _lock: lock.context("cannot lock the folder for sockets")?, folder })
+}
+
+/// Where folders for sockets are.
+fn parent_of_sockets() -> PathBuf {
+    let temporary = std::env::temp_dir();
+    if temporary.as_os_str().len() > 70 { "/tmp".into() } else { temporary }
 }
 
 /// What names of folders for sockets begin with, and the file that is locked while a run lives.
@@ -458,46 +471,6 @@ fn sweep(parent: &Path) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
-}
-
-/// Asks all nodes how they are, those that no longer live for their last words.
-fn dump_all(
-    nodes: &mut [Watched],
-    firmware: Option<&Firmware>,
-    fabric: &FabricHandle,
-    folder: &Folder,
-    emulated: bool,
-    voice: &Voice,
-) -> String {
-    let mut text = String::new();
-    for node in nodes.iter_mut() {
-        voice.update(format!("asking node {} for its state", node.rank()));
-        let stopped = node.guest().is_stopped();
-        let alive = match (node.outcome().suspected, stopped) {
-            (true, _) => "no sign of life",
-            (false, true) => "stopped on the host",
-            (false, false) => "alive",
-        };
-        let exit = node.outcome().exit.map_or(alive.to_owned(), |exit| format!("gone, exit {exit}"));
-        text.push_str(&format!("node {} ({exit})\n", node.rank()));
-        if node.outcome().exit.is_none() && stopped {
-            text.push_str("  no more is known: its emulator is stopped\n");
-        } else if node.outcome().exit.is_none() && !emulated {
-            node.guest().threads().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
-        } else if node.outcome().exit.is_none() {
-            let scratch = folder.node(node.rank(), "memory");
-            text.push_str(&dump::node(node.control(), &scratch, firmware.map(|firmware| &firmware.symbols)));
-        }
-        let last = node.outcome().lines.len().saturating_sub(3);
-        for line in &node.outcome().lines[last..] {
-            text.push_str(&format!("  last words: {}\n", line.plain()));
-        }
-    }
-    text.push_str("fabric\n");
-    for line in fabric.state_dump().lines() {
-        text.push_str(&format!("  {line}\n"));
-    }
-    text
 }
 
 #[cfg(test)]

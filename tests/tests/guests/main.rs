@@ -13,6 +13,7 @@ mod fences;
 mod firmware;
 mod host;
 mod host_jobs;
+mod inspect;
 mod instructions;
 mod jobs;
 mod liveness;

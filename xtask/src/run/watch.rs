@@ -9,9 +9,11 @@ use anyhow::{Context as _, Result};
 use mio::unix::pipe::Receiver;
 use mio::{Events, Interest, Poll, Token};
 
+use super::door::Door;
 use super::harm::{Harm, Kill, KillWhen};
 use super::life::Life;
 use super::outcome::Ending;
+use super::state::State;
 use super::watched::{Firmware, Said, Watched};
 use crate::fabric::FabricHandle;
 use crate::log;
@@ -34,6 +36,10 @@ pub struct Watch<'a> {
     pub nodes: Vec<Watched>,
     /// Their network.
     pub fabric: &'a FabricHandle,
+    /// What tells how they are, and who asks that meanwhile.
+    pub state: &'a State<'a>,
+    /// See [`state`](Self::state).
+    pub door: &'a mut Door,
     /// What decodes their words.
     pub firmware: Option<&'a Firmware>,
     /// Who hears them.
@@ -109,6 +115,7 @@ impl Watch<'_> {
             self.deadline = self.deadline.map(|deadline| deadline.saturating_add(absence));
             life.look(&mut self.nodes, self.fabric)?;
             self.show();
+            self.door.answer(|question| self.state.answer(&mut self.nodes, question));
             if self.nodes.iter().all(|node| node.outcome().exit.is_some()) {
                 return Ok(Ending::Finished);
             }
