@@ -23,13 +23,13 @@
 //!
 //! The host tool writes what [`Personality`] displays and the node parses it, so both are this code.
 
+mod hart_topology;
 mod log_level;
 mod refusal;
-mod hart_topology;
 
+pub use hart_topology::{HartTopology, TopologyError};
 pub use log_level::Level;
 pub use refusal::{BadPersonality, Reason};
-pub use hart_topology::{HartTopology, TopologyError};
 
 use core::fmt;
 use core::str::{FromStr, SplitAsciiWhitespace};
