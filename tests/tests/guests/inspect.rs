@@ -49,23 +49,18 @@ on_both_architectures! {
         let run = Run::new("alive").arch(arch).torus("2").args(["--seconds", "15"]);
         let outcome = look(run, |name| {
             // It sent all that it may, and sleeps until the other, which computes, takes it.
-            let waits = told(name, 1);
-            if !waits.contains("retired 0 (") || waits.contains("injected 0, ") {
-                return false;
-            }
             let sleeps = "(kernel::wakeup::sleep";
             let fifos = "FIFOs of client 0 task 0 context 0: injected ";
+            let waits = ["  hart 0 pc 0x", "  hart 1 pc 0x", sleeps, fifos, "retired 0 (50 waiting)", "; link +x to node 0: "];
+            let computes = ["  hart 0 pc 0x", "(alive::compute", sleeps, fifos, "computes for 15 seconds"];
             let line = format!("{name}: alive on board virt, {arch}, torus 2");
-            let of_both = ["\n  node 0 (alive): sent ", "\n  node 1 (alive): sent ", &line];
-            for (told, words) in [
-                (waits, ["  hart 0 pc 0x", "  hart 1 pc 0x", sleeps, fifos, "; link +x to node 0: "].as_slice()),
-                (told(name, 0), &["  hart 0 pc 0x", "(alive::compute", sleeps, fifos, "computes for 15 seconds"]),
-                (inspect(None, None, Some(name)).unwrap(), &of_both),
-            ] {
-                for word in words {
-                    assert!(told.contains(word), "no {word:?}: {told}");
-                }
+            let both = [&line, "\n  node 0 (alive): sent ", "\n  node 1 (alive): sent "];
+            let has = |told: &str, words: &[&str]| words.iter().all(|word| told.contains(word));
+            if !has(&told(name, 1), &waits) || !has(&told(name, 0), &computes) {
+                return false;
             }
+            let all = inspect(None, None, Some(name)).unwrap();
+            assert!(has(&all, &both), "{all}");
             assert_eq!(told(name, 9), format!("{name}: there is no node 9: the last one is 1"));
             true
         });
