@@ -264,11 +264,13 @@ fn h1_a2_harts_go_to_the_cores_of_a_list_and_know_their_places() {
 /// Processes of this machine that have `word` in their command line.
 fn processes_with(word: &str) -> Vec<std::path::PathBuf> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|process| process.path());
-    let has = |process: &std::path::PathBuf| {
-        let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
-        line.split(|&byte| byte == 0).any(|argument| String::from_utf8_lossy(argument).contains(word))
-    };
-    processes.filter(has).collect()
+    processes.filter(|process| command_line(process).contains(word)).collect()
+}
+
+/// The command line of a process, or nothing if it has none.
+fn command_line(process: &std::path::Path) -> String {
+    let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).replace('\0', " ")
 }
 
 #[test]
@@ -291,7 +293,12 @@ fn h4_whoever_is_killed_at_whatever_moment_is_named_and_leaves_nothing_behind() 
         let folder = commands.split_once("torus=").unwrap().1.split_once(',').unwrap().1;
         let folder = folder.split_once("/node-").unwrap().0;
         assert!(folder.contains("pamir-"), "{folder}");
-        assert!(!std::path::Path::new(folder).exists() && processes_with(folder).is_empty(), "{}", told());
+        let left = std::fs::read_dir(folder)
+            .map(|entries| entries.flatten().map(|entry| entry.path()).collect::<Vec<_>>());
+        assert!(left.is_err(), "{folder} is there, and in it {left:?}: {}", told());
+        let left = processes_with(folder);
+        let lines: Vec<_> = left.iter().map(|process| command_line(process)).collect();
+        assert!(left.is_empty(), "{left:?} are there, {lines:?}: {}", told());
         if !matches!(outcome.nodes[node].exit, Some(Exit::Signal(9))) {
             // The job was faster.
             assert!(outcome.nodes.iter().all(|node| node.exit == Some(Exit::Code(0))), "{}", told());

@@ -113,6 +113,7 @@ impl Watch<'_> {
             // What this tool slept through nobody is to pay for.
             let absence = life.feel(&mut self.nodes, self.fabric, self.voice)?;
             self.deadline = self.deadline.map(|deadline| deadline.saturating_add(absence));
+            passing.iter_mut().for_each(|passing: &mut Passing| passing.forgive(absence));
             life.look(&mut self.nodes, self.fabric)?;
             self.show();
             self.door.answer(|question| self.state.answer(&mut self.nodes, question));
@@ -241,6 +242,13 @@ struct Passing {
     end: Instant,
 }
 
+impl Passing {
+    /// Time in which this tool stood still does not count: it would be a shorter one to who counts how long a node is still.
+    fn forgive(&mut self, absence: Duration) {
+        self.end += absence;
+    }
+}
+
 /// Has the link of a node's card on the torus go up or down, if the node is still there.
 fn set_link(node: &mut Watched, up: bool) -> Result<()> {
     if node.guest().exit()?.is_some() {
@@ -259,5 +267,19 @@ fn tell(said: &Said, rank: u32, nodes: u32, voice: &Voice) {
             voice.print(&format!("{} {}", log::label(rank, Some(*hart), nodes), console::style(text).red()));
         }
         Said::Status => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r2_a_pause_lasts_as_long_for_a_tool_that_stood_still_meanwhile() {
+        let begun = Instant::now();
+        let pause = Duration::from_secs(20);
+        let mut passing = Passing { rank: 2, harm: Harm::Pause(pause), end: begun + pause };
+        passing.forgive(Duration::from_secs(12));
+        assert_eq!(passing.end - begun, Duration::from_secs(32));
     }
 }
