@@ -109,18 +109,18 @@ fn panic_without_the_line(task: &'static Task, ns: u64) -> Result<i32, JobError>
     let thread = task.memory().place(move |task: &'static Task| {
         is_awake.store(true, Relaxed);
         while !is_taken.load(Relaxed) {
-            core::hint::spin_loop();
+            kernel::relax();
         }
         let soon = task.now_ns() + MS;
         while task.now_ns() < soon {
-            core::hint::spin_loop();
+            kernel::relax();
         }
         panic!("a panic without the serial line, as asked for");
     })?;
     task.spawn(1, thread)?;
     // A hart that wakes up looks at the line.
     while !is_awake.load(Relaxed) {
-        core::hint::spin_loop();
+        kernel::relax();
     }
     (1..=LINES)
         .for_each(|line| defmt::println!("line {=u32} of {=u32} waits for the serial line", line, LINES));

@@ -46,6 +46,7 @@ extern crate alloc;
 
 #[cfg(node)]
 pub use {
+    arch::relax,
     arena::{Arena, OutOfMemory},
     drivers::tree_network::{InjectError, TreeArrival},
     hardware::{Bare, Port, Tree, Unit},

@@ -61,6 +61,7 @@ pub(crate) use this::interrupt::{
     mask as mask_interrupts, start_own as start_own_interrupts, unmask as unmask_interrupts,
     without as without_interrupts,
 };
+pub use this::relax;
 pub(crate) use this::{
     counter, counter_hz, exit_by_host, frame_pointer, io_barrier, park, power_off, rest_monitors, set_timer,
     start_hart, wait_for_interrupt,

@@ -111,7 +111,7 @@ const JOBS: &[Job] = &[
     job("fence", &[], "2x2", Well("all done")),
     job("gups", &["--updates", "2000", "--log2", "10"], "2x2", VERIFIED),
     job("halo3d", &["--size", "11"], "2x2", VERIFIED),
-    job("harts", &[], "2x2", Well("runs on its hart 1")),
+    job("harts", &[], "2x2", Well("runs on its hart 1")).says_in_vn("runs on its hart 0"),
     job("hello", &[], "2x2", Well("tasks said hello")),
     job("hostile", &[], "2x2", Well("honest messages arrived")),
     job("idle", &["--seconds", "1"], "2x2", Well("")),

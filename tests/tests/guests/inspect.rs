@@ -52,7 +52,7 @@ on_both_architectures! {
             let sleeps = "(kernel::wakeup::sleep";
             let fifos = "FIFOs of client 0 task 0 context 0: injected ";
             let waits = ["  hart 0 pc 0x", "  hart 1 pc 0x", sleeps, fifos, "retired 0 (50 waiting)", "; link +x to node 0: "];
-            let computes = ["  hart 0 pc 0x", "(alive::compute", sleeps, fifos, "computes for 15 seconds"];
+            let computes = ["  hart 0 pc 0x", "alive::compute", sleeps, fifos, "computes for 15 seconds"];
             let line = format!("{name}: alive on board virt, {arch}, torus 2");
             let both = [&line, "\n  node 0 (alive): sent ", "\n  node 1 (alive): sent "];
             let has = |told: &str, words: &[&str]| words.iter().all(|word| told.contains(word));

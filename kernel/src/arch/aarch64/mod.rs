@@ -64,6 +64,17 @@ pub(crate) fn wait_for_interrupt() {
     unsafe { asm!("dsb sy", "wfi", options(nostack, preserves_flags)) }
 }
 
+/// For each turn of a loop in which a hart waits for another.
+///
+/// QEMU 7.2 counts instructions in turns of its harts, which end when a timer is due; then the next hart's has no instruction, and the
+/// hart that loops has the turn behind. `yield` ends it before.
+#[inline]
+pub fn relax() {
+    // SAFETY: a hint.
+    unsafe { asm!("yield", options(nomem, nostack, preserves_flags)) }
+    core::hint::spin_loop();
+}
+
 /// Orders accesses to memory and devices.
 #[inline]
 pub(crate) fn io_barrier() {

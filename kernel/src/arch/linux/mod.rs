@@ -41,6 +41,12 @@ pub(crate) fn counter_hz() -> u64 {
     NS_PER_S
 }
 
+/// For each turn of a loop in which a hart waits for another.
+#[inline]
+pub fn relax() {
+    core::hint::spin_loop();
+}
+
 /// Orders accesses to memory.
 #[inline]
 pub(crate) fn io_barrier() {

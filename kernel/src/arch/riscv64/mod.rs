@@ -57,6 +57,12 @@ pub(crate) fn wait_for_interrupt() {
     unsafe { asm!("fence iorw, iorw", "wfi", options(nostack, preserves_flags)) }
 }
 
+/// For each turn of a loop in which a hart waits for another.
+#[inline]
+pub fn relax() {
+    core::hint::spin_loop();
+}
+
 /// Orders accesses to memory and devices.
 #[inline]
 pub(crate) fn io_barrier() {
