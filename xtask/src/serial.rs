@@ -30,10 +30,16 @@ const GLANCE: Duration = Duration::from_millis(100);
 
 /// A serial line, a file of what came from one, or the standard input.
 pub struct Line {
-    input: Box<dyn Read + Send>,
     name: String,
-    /// The line, if it goes both ways.
-    terminal: Option<File>,
+    source: Source,
+}
+
+/// What is read of.
+enum Source {
+    /// A line, which goes both ways.
+    Terminal(File),
+    /// Bytes that came from one.
+    Bytes(Box<dyn Read + Send>),
 }
 
 impl Line {
@@ -43,26 +49,23 @@ impl Line {
     /// It cannot be opened, or not be set to that.
     pub fn open(path: Option<&Path>, baud: u32) -> Result<Self> {
         let Some(path) = path else {
-            return Ok(Self {
-                input: Box::new(std::io::stdin()),
-                name: "the standard input".to_owned(),
-                terminal: None,
-            });
+            let source = Source::Bytes(Box::new(std::io::stdin()));
+            return Ok(Self { name: "the standard input".to_owned(), source });
         };
         let name = path.display().to_string();
-        let reason = || format!("cannot open {name}");
-        let file = File::open(path).with_context(reason)?;
-        let terminal = if file.is_terminal() {
-            // The terminal of a node is not this program's own.
-            let flags = OFlags::NOCTTY.bits().cast_signed();
-            let both =
-                File::options().read(true).write(true).custom_flags(flags).open(path).with_context(reason)?;
-            set(&both, baud).with_context(|| format!("cannot set {name} to {baud} baud"))?;
-            Some(both)
-        } else {
-            None
+        // The terminal of a node is not this program's own.
+        let flags = OFlags::NOCTTY.bits().cast_signed();
+        let open = |writable| {
+            let file = File::options().read(true).write(writable).custom_flags(flags).open(path);
+            file.with_context(|| format!("cannot open {name}"))
         };
-        Ok(Self { input: Box::new(file), name, terminal })
+        let file = open(false)?;
+        if !file.is_terminal() {
+            return Ok(Self { name, source: Source::Bytes(Box::new(file)) });
+        }
+        let terminal = open(true)?;
+        set(&terminal, baud).with_context(|| format!("cannot set {name} to {baud} baud"))?;
+        Ok(Self { name, source: Source::Terminal(terminal) })
     }
 }
 
@@ -127,8 +130,10 @@ impl Words {
         mut show: impl FnMut(&str),
         mut tell: impl FnMut(&str),
     ) -> std::io::Result<Option<u8>> {
-        let Line { mut input, terminal, .. } = line;
-        let Some(mut line) = terminal else { return self.follow(&mut input, show) };
+        let mut line = match line.source {
+            Source::Terminal(terminal) => terminal,
+            Source::Bytes(mut bytes) => return self.follow(&mut bytes, show),
+        };
         let mut hearing = Hearing::new(self);
         let (mut heard, mut asked, mut suspected) = (Instant::now(), None::<Instant>, false);
         while hearing.end.is_none() {
@@ -276,7 +281,7 @@ mod tests {
     }
 
     /// What a reader of the words of this program itself shows and tells of a node that is `played`, and the node's status.
-    fn hear(doubt: Duration, play: impl FnOnce(&mut File) + Send) -> (Vec<String>, Option<u8>) {
+    fn hear(play: impl FnOnce(&mut File) + Send) -> (Vec<String>, Option<u8>) {
         let words = Words::load(&std::env::current_exe().unwrap(), None).unwrap();
         let (line, mut node) = line();
         let said = std::cell::RefCell::new(Vec::new());
@@ -287,7 +292,7 @@ mod tests {
                 play(&mut node);
                 node
             });
-            words.attend(line, doubt, note, note).unwrap()
+            words.attend(line, DOUBT, note, note).unwrap()
         });
         (said.into_inner(), end)
     }
@@ -300,7 +305,7 @@ mod tests {
 
     #[test]
     fn b8_r2_a_silent_node_on_a_line_is_asked_and_named_if_it_does_not_answer() {
-        let (said, end) = hear(DOUBT, |node| {
+        let (said, end) = hear(|node| {
             node.write_all(b"\0S0up harts=1 answers=1\0").unwrap();
             expect_question(node);
             node.write_all(b"S0alive down=0 lost=0\0").unwrap();
@@ -321,7 +326,7 @@ mod tests {
 
     #[test]
     fn b8_a_boot_loader_is_shown_at_once_and_not_typed_to() {
-        let (said, end) = hear(DOUBT, |node| {
+        let (said, end) = hear(|node| {
             node.write_all(b"U-Boot\r\nHit any key: ").unwrap();
             std::thread::sleep(DOUBT * 10);
             node.write_all(b"\0S0up answers=1\0reset\r\n").unwrap();

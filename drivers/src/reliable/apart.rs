@@ -1,7 +1,8 @@
 //! What nodes say to each other outside of all connections: how they come together on a plain Ethernet (SPEC R-7).
 //!
 //! Such a packet is sealed as all are, and no more: it may get lost, or come twice, late or from a node of another shape of the job. Whoever
-//! says it says it again. It goes to all that play a rank, of which one may be known by its address and another be meant. So it needs no place at its target, and nothing of it is kept, however many nodes there are.
+//! says it says it again. So it needs no place at its target, and nothing of it is kept, however many nodes there are. It goes to all that
+//! play a rank: one may be known by its address, and another be meant.
 
 use super::handshake::{Number, Word, Words};
 use super::outgoing::link_of;
