@@ -113,7 +113,7 @@ fn panic_without_the_line(task: &'static Task, ns: u64) -> Result<i32, JobError>
         }
         let soon = task.now_ns() + MS;
         while task.now_ns() < soon {
-            kernel::relax();
+            core::hint::spin_loop();
         }
         panic!("a panic without the serial line, as asked for");
     })?;

@@ -103,9 +103,7 @@ impl Deframer {
     /// The stream stands still: what waits is given if no frame begins like that, a boot loader's words.
     pub fn flush(&mut self, each: impl FnMut(Frame)) {
         let [kind, rest @ ..] = &self.pending[..] else { return };
-        let is_frame =
-            b"DRST".contains(kind) && rest.first().is_none_or(|hart| hart.is_ascii_digit() || *hart >= 0x80);
-        if !is_frame {
+        if !b"DRST".contains(kind) || rest.first().is_some_and(|&hart| hart_of(hart).is_none()) {
             self.finish(each);
         }
     }
@@ -123,14 +121,18 @@ impl Deframer {
     }
 }
 
+/// The hart that a frame's second byte names.
+fn hart_of(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        _ => Some(byte ^ 0x80).filter(|hart| (10..MAX_HARTS).contains(hart)),
+    }
+}
+
 fn parse(bytes: &[u8]) -> Frame {
     let firmware = || Frame::Firmware(String::from_utf8_lossy(bytes).into_owned());
     let [kind, hart, payload @ ..] = bytes else { return firmware() };
-    let hart = match hart {
-        b'0'..=b'9' => hart - b'0',
-        _ if (10..MAX_HARTS).contains(&(hart ^ 0x80)) => hart ^ 0x80,
-        _ => return firmware(),
-    };
+    let Some(hart) = hart_of(*hart) else { return firmware() };
     match kind {
         b'D' => Frame::Log { hart, payload: payload.to_vec() },
         b'R' => Frame::Report { hart, text: String::from_utf8_lossy(payload).trim_end().to_owned() },
