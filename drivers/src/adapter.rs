@@ -303,7 +303,7 @@ pub trait Adapter: Send + 'static {
     fn flush(&mut self);
 
     /// Has the device look again, if it may have missed that there is something.
-    fn kick(&mut self) {}
+    fn kick_again(&mut self) {}
 
     /// Asks for an interrupt when the next packet comes in and, if `sent`, when the next has been sent. Returns
     /// whether there is one already; then no interrupt may come for it.

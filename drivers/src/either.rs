@@ -90,8 +90,8 @@ impl<A: Nic, B: Nic> Nic for Either<A, B> {
         each!(self, nic => nic.flush());
     }
 
-    fn kick(&mut self) {
-        each!(self, nic => nic.kick());
+    fn kick_again(&mut self) {
+        each!(self, nic => nic.kick_again());
     }
 
     fn arm(&mut self, sent: bool) -> bool {

@@ -8,8 +8,8 @@ extern crate alloc;
 extern crate std;
 
 pub mod adapter;
+mod backoff;
 mod bits;
-mod calls;
 pub mod console;
 pub mod e1000e;
 pub mod either;

@@ -188,7 +188,7 @@ pub trait Nic: Send + 'static {
 
     /// Tells the device again of all that it was shown: what told it may have been lost. A card that looks by itself needs
     /// none.
-    fn kick(&mut self) {}
+    fn kick_again(&mut self) {}
 
     /// Asks for an interrupt when the next frame comes in and, if `sent`, when the next has been sent. Returns whether there
     /// is one already; then no interrupt may come for it.

@@ -369,8 +369,8 @@ impl<N: Nic> Adapter for TorusAdapter<N> {
         self.nic.flush();
     }
 
-    fn kick(&mut self) {
-        self.nic.kick();
+    fn kick_again(&mut self) {
+        self.nic.kick_again();
     }
 
     fn arm(&mut self, sent: bool) -> bool {

@@ -135,6 +135,15 @@ impl<P: Port> Transport<P> {
     }
 
     /// The path to an endpoint of this client.
+    #[inline(always)]
+    pub(crate) fn path_to(&mut self, port: &P, target: Endpoint) -> Result<Path, SendError> {
+        match self.known_path(port, target) {
+            Some(path) => Ok(path),
+            None => self.find_path(port, target),
+        }
+    }
+
+    /// The path to an endpoint of this client.
     #[cold]
     #[inline(never)]
     pub(crate) fn find_path(&mut self, port: &P, target: Endpoint) -> Result<Path, SendError> {

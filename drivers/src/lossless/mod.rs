@@ -321,8 +321,8 @@ impl<A: Adapter, P: Platform> Adapter for Lossless<A, P> {
         self.inner.flush();
     }
 
-    fn kick(&mut self) {
-        self.inner.kick();
+    fn kick_again(&mut self) {
+        self.inner.kick_again();
     }
 
     fn arm(&mut self, sent: bool) -> bool {

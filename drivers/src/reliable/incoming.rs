@@ -145,7 +145,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             self.timer = self.retry_at;
         }
         if link.flags.contains(Flags::PROBE) {
-            self.inner.kick();
+            self.inner.kick_again();
             peer.receiver.asked();
             self.ack_now(index);
         }
@@ -184,7 +184,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             }
             Verdict::Duplicate(buffer) => {
                 self.incidents.note(Incident::Duplicate);
-                self.inner.kick();
+                self.inner.kick_again();
                 peer.receiver.ack_at_once();
                 Some(buffer)
             }

@@ -413,8 +413,8 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
         self.inner.flush();
     }
 
-    fn kick(&mut self) {
-        self.inner.kick();
+    fn kick_again(&mut self) {
+        self.inner.kick_again();
     }
 
     fn arm(&mut self, sent: bool) -> bool {

@@ -370,7 +370,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             if sender.timer() <= now {
                 let burst = sender.burst();
                 sender.timed_out(now);
-                self.inner.kick();
+                self.inner.kick_again();
                 if !peer.connection.is_open() {
                     self.tell(index, Flags::empty());
                 } else if peer.sender.outstanding() == 0 {

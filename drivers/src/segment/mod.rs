@@ -420,8 +420,8 @@ impl<A: Adapter> Adapter for SegmentAdapter<A> {
         }
     }
 
-    fn kick(&mut self) {
-        self.inner.kick();
+    fn kick_again(&mut self) {
+        self.inner.kick_again();
     }
 
     fn arm(&mut self, sent: bool) -> bool {

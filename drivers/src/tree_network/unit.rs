@@ -10,7 +10,7 @@
 
 use super::adapter::TreeAdapter;
 use super::counters::{TreeCounters, TreeFaults};
-use crate::calls::Calls;
+use crate::backoff::Backoff;
 use crate::nic::{Acknowledge, Nic};
 use crate::platform::{MOST_HARTS, Platform};
 use core::marker::PhantomData;
@@ -51,7 +51,7 @@ impl<P: Platform, N: Nic> TreeUnit<P, N> {
 
     /// Tells the network that this node is up, and waits until it answers.
     pub fn join(&self) {
-        let mut calls = Calls::new();
+        let mut calls = Backoff::new();
         while !self.with(|adapter| adapter.is_welcome()) {
             if calls.is_due(P::now_ns()) {
                 self.with(TreeAdapter::hello);

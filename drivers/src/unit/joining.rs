@@ -1,11 +1,11 @@
 //! How a node waits for all others to be up before its job starts (SPEC X-3, N-8).
 
-use super::DRAIN_NS;
 use super::MessageUnit;
 use super::muster::{GATHERER, Muster, Word};
 use super::network::{Held, Network};
+use super::running::DRAIN_NS;
 use crate::adapter::FABRIC;
-use crate::calls::{Calls, MOST_NS};
+use crate::backoff::{Backoff, MOST_NS};
 use crate::gathering::Gathering;
 use crate::platform::Platform;
 use core::sync::atomic::Ordering;
@@ -42,7 +42,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
 
     /// Says Hello until Go comes, less and less often: either may get lost.
     fn call(&self, say_hello: impl Fn()) {
-        let mut calls = Calls::new();
+        let mut calls = Backoff::new();
         // A fabric says for whom it waits by itself.
         let mut tell_at = self.muster.as_ref().map_or(u64::MAX, |_| P::now_ns() + TELL_NS);
         while !self.joined.load(Ordering::Acquire) {
@@ -73,7 +73,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
 
     /// Says Go less and less often, until all have said that they heard it, for at most `most_ns`.
     fn say_go(&self, muster: &Muster, most_ns: u64) {
-        let (mut calls, mut next) = (Calls::new(), None);
+        let (mut calls, mut next) = (Backoff::new(), None);
         let end = P::now_ns() + most_ns;
         while muster.owes_go() && P::now_ns() < end {
             if calls.is_due(P::now_ns()) {

@@ -65,7 +65,7 @@ use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use dead::Dead;
 use fifo::Station;
 use muster::Muster;
-use network::{Held, Ran};
+use network::Held;
 use outstanding::Outstanding;
 use pami::device::{Gone, REQUESTS};
 use pami::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint};
@@ -81,10 +81,6 @@ use statistics::Counters;
 const LOCAL_MTU: usize = 4096;
 /// Pairs of ports that may talk through shared memory; further ones use the adapter's loop-back.
 const MOST_PAIRS: usize = 256;
-/// Longest sleep of a hart that waits for the FIFOs to drain.
-const DRAIN_NS: u64 = 1_000_000;
-/// Rounds that the agent core polls in vain before it sleeps.
-const AGENT_POLLS: usize = 256;
 
 /// The node's message unit.
 pub struct MessageUnit<P: Platform, N: Network> {
@@ -231,40 +227,6 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
                     engine.renew(port, client.generation(), reception);
                 }
             });
-        }
-    }
-
-    /// Runs the engine on the agent core.
-    pub fn run_agent(&self) -> ! {
-        loop {
-            self.poll_agent();
-            self.agent_bell.arm(P::hart());
-            if self.doorbells.is_empty() {
-                self.sleep(None);
-            }
-            self.agent_bell.disarm();
-        }
-    }
-
-    /// Runs the engine until it had nothing to do for a while.
-    fn poll_agent(&self) {
-        let mut idle = 0;
-        while idle < AGENT_POLLS {
-            idle = if self.progress() == Ran::Moved { 0 } else { idle + 1 };
-            core::hint::spin_loop();
-        }
-    }
-
-    /// Returns when everything that was injected is sent, or its node is dead, and peers had time to hear what
-    /// arrived here; on a plain Ethernet also that they may go.
-    pub fn drain(&self) {
-        self.say_go_at_last();
-        loop {
-            self.progress();
-            if self.with_engine(|engine| engine.may_rest(P::now_ns())) != Some(false) {
-                return;
-            }
-            self.sleep(Some(P::now_ns() + DRAIN_NS));
         }
     }
 

@@ -13,6 +13,11 @@ use pami::device::Gone;
 use rings::bell::Bell;
 use spin::{Mutex, MutexGuard};
 
+/// Longest sleep of a hart that waits for the FIFOs to drain.
+pub(super) const DRAIN_NS: u64 = 1_000_000;
+/// Rounds that the agent core polls in vain before it sleeps.
+const AGENT_POLLS: usize = 256;
+
 /// A set of ports that any hart adds to and one takes from.
 pub(crate) struct Doorbells(Box<[AtomicU64]>);
 
@@ -337,6 +342,40 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         if let Some(other) = other.filter(|&other| other != caller) {
             self.watched.store(deadline, Ordering::Relaxed);
             P::wake(other);
+        }
+    }
+
+    /// Runs the engine on the agent core.
+    pub fn run_agent(&self) -> ! {
+        loop {
+            self.poll_agent();
+            self.agent_bell.arm(P::hart());
+            if self.doorbells.is_empty() {
+                self.sleep(None);
+            }
+            self.agent_bell.disarm();
+        }
+    }
+
+    /// Runs the engine until it had nothing to do for a while.
+    fn poll_agent(&self) {
+        let mut idle = 0;
+        while idle < AGENT_POLLS {
+            idle = if self.progress() == Ran::Moved { 0 } else { idle + 1 };
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Returns when everything that was injected is sent, or its node is dead, and peers had time to hear what
+    /// arrived here; on a plain Ethernet also that they may go.
+    pub fn drain(&self) {
+        self.say_go_at_last();
+        loop {
+            self.progress();
+            if self.with_engine(|engine| engine.may_rest(P::now_ns())) != Some(false) {
+                return;
+            }
+            self.sleep(Some(P::now_ns() + DRAIN_NS));
         }
     }
 

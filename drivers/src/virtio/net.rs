@@ -178,7 +178,7 @@ impl<H: Hal, T: Transport> Nic for VirtioNet<H, T> {
     }
 
     #[cold]
-    fn kick(&mut self) {
+    fn kick_again(&mut self) {
         for (queue, has) in [(TRANSMIT, self.transmit.outstanding()), (RECEIVE, self.receive.outstanding())] {
             if has > 0 {
                 self.transport.notify(queue);

@@ -30,7 +30,7 @@ impl<P: Port> Active<P> {
         done: Done<P>,
         terms: T,
     ) -> Result<(), SendError> {
-        let path = self.path_to(target)?;
+        let path = self.transport.path_to(&self.port, target)?;
         self.begin_fence(Some(path), target, Targets::One(target), done, terms)
     }
 

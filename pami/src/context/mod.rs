@@ -17,6 +17,7 @@
 
 mod acks;
 mod admission;
+mod advance;
 mod collectives;
 mod deaths;
 mod due;
@@ -43,13 +44,11 @@ use crate::acks::Acks;
 use crate::adaptive_spin::AdaptiveSpin;
 use crate::balance::Processing;
 use crate::collective::engine;
-use crate::device::OPERATIONS;
-use crate::device::{Path, Port, REQUESTS};
+use crate::device::Port;
 use crate::dispatch;
 use crate::endpoint::Endpoint;
-use crate::error::SendError;
 use crate::last_region::LastRegion;
-use crate::operation::{Blocked, Operations, Questions};
+use crate::operation::{Operations, Questions};
 use crate::packet::{DEFERRING_IDS, DISPATCH_IDS};
 use crate::receive::Incoming;
 use crate::receive_request::ReceiveRequests;
@@ -236,24 +235,6 @@ impl<P: Port> Active<P> {
         self.posts.poster(self.port.waker())
     }
 
-    /// The path to an endpoint of this client.
-    #[inline(always)]
-    pub(crate) fn path_to(&mut self, target: Endpoint) -> Result<Path, SendError> {
-        match self.transport.known_path(&self.port, target) {
-            Some(path) => Ok(path),
-            None => self.transport.find_path(&self.port, target),
-        }
-    }
-
-    /// Has the next messages of one packet to `target` go the shortest way, if nothing waits that they would overtake.
-    fn note_route(&mut self, target: Endpoint, path: Path) {
-        if self.operations.waiting().is_empty() && !self.operations.asks(target) {
-            self.transport.note_route(&self.port, target, path);
-        } else {
-            self.transport.forget_route();
-        }
-    }
-
     /// Whether nothing is under way towards others.
     pub(crate) fn has_sent_all(&self) -> bool {
         self.operations.is_idle()
@@ -296,12 +277,6 @@ impl<P: Port> Active<P> {
         self.transport.protocol_error();
     }
 
-    /// Whether nothing is new, neither at the port nor posted.
-    #[inline]
-    fn is_quiet(&mut self) -> bool {
-        self.port.is_quiet() && self.posts.seem_idle()
-    }
-
     /// Announces that this hart is about to sleep; see [`Port::arm`]. Returns `false` if it must not, as a post is just being
     /// queued.
     pub(crate) fn arm(&mut self) -> bool {
@@ -318,126 +293,6 @@ impl<P: Port> Active<P> {
     /// Something is under way that the next advance has to look at.
     pub(crate) fn note_work(&mut self) {
         self.due = Due::ALL;
-    }
-
-    /// An advance while all that is under way waits for messages: it would change nothing if none has come.
-    #[inline(never)]
-    fn advance_stalled(&mut self) -> usize {
-        self.due = if self.is_quiet() { self.due.looked() } else { Due::ALL };
-        if self.due.is_look() { 0 } else { self.advance_all(0) }
-    }
-
-    /// The part of an advance behind what lay ready, which was `ready` messages.
-    #[inline(never)]
-    fn advance_all(&mut self, ready: usize) -> usize {
-        // What lies in memory needs no engine.
-        let mut events = ready + self.take_arrivals();
-        let moved = self.port.progress();
-        events += usize::from(moved);
-        if self.port.deaths() != self.deaths {
-            self.note_deaths();
-            events += 1;
-        }
-        if self.due.is_some() {
-            events += self.take_ends();
-        }
-        if moved {
-            events += self.take_brought();
-        }
-        events += self.run_posts();
-        if self.due.is_some() {
-            events += self.progress();
-        }
-        if events > 0 {
-            self.port.progress();
-        }
-        events
-    }
-
-    /// Requests that have ended.
-    #[inline(never)]
-    fn take_ends(&mut self) -> usize {
-        let mut events = 0;
-        // A callback may ask for more: the bound keeps that from holding the caller.
-        while events < REQUESTS
-            && let Some(completed) = self.port.completed()
-        {
-            match completed.message as usize % REQUESTS {
-                ..OPERATIONS => self.request_ended(completed),
-                engine::FIRST_PULL.. => self.collectives.pull_ended(completed),
-                _ => self.pull_ended(completed),
-            }
-            events += 1;
-        }
-        events
-    }
-
-    /// What the engine has just put into the reception FIFO, and all else.
-    #[inline]
-    fn take_brought(&mut self) -> usize {
-        let ready = if self.due.is_some() { 0 } else { self.take_all_ready() };
-        ready + self.take_arrivals()
-    }
-
-    #[inline]
-    fn take_arrivals(&mut self) -> usize {
-        let mut events = 0;
-        loop {
-            if events == ARRIVALS_PER_ADVANCE {
-                self.port.look();
-                break;
-            }
-            let Some(arrival): Option<P::Arrival> = self.port.pull() else {
-                if self.dead_packets_left {
-                    self.end_halves();
-                }
-                break;
-            };
-            self.receive(&arrival);
-            self.port.release(arrival);
-            events += 1;
-        }
-        events
-    }
-
-    #[inline]
-    fn run_posts(&mut self) -> usize {
-        let mut finished = 0;
-        // Work may post more work: the bound keeps that from holding the caller.
-        while finished < POSTS_PER_ADVANCE
-            && let Some(work) = self.posts.first()
-        {
-            if (work.run)(self, work.cookie) == Progress::Again {
-                break;
-            }
-            self.posts.finish_first();
-            finished += 1;
-        }
-        finished
-    }
-
-    /// Goes on with everything under way. Returns how much of it moved.
-    #[inline(never)]
-    fn progress(&mut self) -> usize {
-        let mut blocked = Blocked::new();
-        let mut events = self.settle_receives();
-        events += self.send_answers(&mut blocked);
-        events += self.send_advices(&mut blocked);
-        events += self.queue_receives(&mut blocked);
-        blocked.clear();
-        events += self.queue_pending(&mut blocked);
-        events += self.settle_operations();
-        events += self.complete_fences();
-        if !self.collectives.rests() {
-            events += self.run_collectives();
-        }
-        let stalls = || events == 0 && self.collectives.is_stalled() && self.is_idle_otherwise();
-        self.due = match self.is_idle() {
-            true => Due::NEW,
-            false if stalls() => Due::looks(QUIET_LOOKS),
-            false => Due::ALL,
-        };
-        events
     }
 }
 
@@ -476,35 +331,5 @@ impl<P: Port> Context<P> {
     pub fn rests(&mut self) -> bool {
         let active = &mut self.active;
         !active.due.is_some() && active.port.seems_quiet() && active.posts.seem_idle()
-    }
-
-    /// Makes progress and never blocks: moves packets, runs handlers for those that arrived, posted work,
-    /// pending operations and the callbacks of those that completed. Returns how many of these there were.
-    #[inline]
-    pub fn advance(&mut self) -> usize {
-        #[cfg(feature = "trace")]
-        if let Some(moved) = self.advance_and_note(false) {
-            return moved;
-        }
-        let active = &mut self.active;
-        if !active.due.is_some() {
-            return if active.is_quiet() { 0 } else { active.advance_awoken() };
-        }
-        if active.due.is_look() { active.advance_stalled() } else { active.advance_all(0) }
-    }
-
-    /// As [`advance`](Self::advance), for whoever waits for one message: behind one that lay ready it looks at nothing more.
-    /// The next call does.
-    #[inline]
-    pub fn advance_by_one(&mut self) -> usize {
-        #[cfg(feature = "trace")]
-        if let Some(moved) = self.advance_and_note(true) {
-            return moved;
-        }
-        let active = &mut self.active;
-        if active.due.is_some() {
-            return self.advance();
-        }
-        if active.is_quiet() { 0 } else { active.advance_by_one() }
     }
 }

@@ -79,7 +79,7 @@ impl<P: Port> Active<P> {
             let payload = core::mem::replace(&mut put.payload, Payload::Static(&[]));
             return self.put(Put { payload, ..*put });
         }
-        let path = self.path_to(put.target);
+        let path = self.transport.path_to(&self.port, put.target);
         let put_on = path.and_then(|path| self.put_on(put, path, Here(None)));
         put_on.map_err(|error| (error, core::mem::replace(&mut put.payload, Payload::Static(&[]))))
     }
@@ -260,7 +260,7 @@ impl<P: Port> Active<P> {
         if self.operations.asks(put.target) {
             return Err(SendError::Again);
         }
-        let path = self.path_to(put.target)?;
+        let path = self.transport.path_to(&self.port, put.target)?;
         let awaits = Awaits::signal(put.remote_done.is_some());
         if let Path::Torus(_) = path {
             let kind = if awaits.is_some() { Kind::PutSignalAcked } else { Kind::PutSignal };

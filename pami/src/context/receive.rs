@@ -1,13 +1,13 @@
 //! Arrival: from a packet to its handler, its buffer and its acknowledgement.
 
-use super::{ARRIVALS_PER_ADVANCE, Active, Handler, Partial, Receive, Sink, Wish};
+use super::{Active, Handler, Partial, Receive, Sink, Wish};
 use crate::acks::Lack;
 use crate::device::Arrival;
 use crate::device::Port;
 use crate::dispatch::{Message, Part, Received};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
-use crate::packet::{DEFERRING, DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind};
+use crate::packet::{DEFERRING, Envelope, HEADER_LIMIT, Kind};
 use crate::receive::{Owes, Scatter};
 
 impl<P: Port> Active<P> {
@@ -28,98 +28,6 @@ impl<P: Port> Active<P> {
             return self.begin_reception(&arrival.envelope(), data, received);
         }
         self.receive_any(&arrival.envelope(), header, data);
-    }
-
-    /// An advance while nothing is under way and something is new: mostly a whole message lies ready, and this is the shortest
-    /// way to its handler.
-    #[inline(never)]
-    pub(super) fn advance_awoken(&mut self) -> usize {
-        let Some(arrival) = self.port.pull_ready() else { return self.advance_queued() };
-        self.take_next(arrival);
-        self.advance_behind(1)
-    }
-
-    /// The same, and it leaves what may lie behind the message to the next one, but for one of so many.
-    #[inline(never)]
-    pub(super) fn advance_by_one(&mut self) -> usize {
-        let Some(arrival) = self.port.pull_ready() else { return self.advance_behind(0) };
-        self.take_next(arrival);
-        let looks = self.transport.counters().received.is_multiple_of(ARRIVALS_PER_ADVANCE as u64);
-        if looks { self.advance_behind(1) } else { 1 }
-    }
-
-    /// The same of one that lies in the reception FIFO.
-    #[inline(never)]
-    fn advance_queued(&mut self) -> usize {
-        let Some(arrival) = self.port.pull_queued() else { return self.advance_all(0) };
-        self.take_next(arrival);
-        self.advance_behind(1)
-    }
-
-    /// An advance behind so many messages, its first or none.
-    #[inline(never)]
-    fn advance_behind(&mut self, ready: usize) -> usize {
-        let (events, drained) = self.take_more_ready(ready);
-        let rests =
-            drained && !self.dead_packets_left && self.port.deaths() == self.deaths && self.is_quiet();
-        if rests { events } else { self.advance_all(events) }
-    }
-
-    /// What lies ready, while nothing is under way.
-    pub(super) fn take_all_ready(&mut self) -> usize {
-        if self.take_ready() { self.take_more_ready(1).0 } else { 0 }
-    }
-
-    /// What lies ready behind so many messages. Returns how many there were with those, and whether the port is drained.
-    #[inline(always)]
-    fn take_more_ready(&mut self, ready: usize) -> (usize, bool) {
-        let mut events = ready;
-        while !self.due.is_some() && events < ARRIVALS_PER_ADVANCE {
-            if self.port.is_drained() {
-                return (events, true);
-            }
-            if !self.take_ready() {
-                break;
-            }
-            events += 1;
-        }
-        (events, false)
-    }
-
-    /// A packet that lies ready, while nothing is under way. Returns whether there was one.
-    #[inline(never)]
-    fn take_ready(&mut self) -> bool {
-        let arrival = self.port.pull_ready().or_else(|| self.port.pull_queued());
-        arrival.map(|arrival| self.take_next(arrival)).is_some()
-    }
-
-    #[inline(always)]
-    fn take_next(&mut self, arrival: P::Arrival) {
-        let Some((dispatch, origin)) = arrival.whole() else { return self.take_other(arrival) };
-        let Some(handler) = self.handlers[usize::from(dispatch) % DISPATCH_IDS] else {
-            return self.take_other(arrival);
-        };
-        let (header, data) = arrival.parts();
-        let received = handler(self, &Message { origin, header, data, total: data.len() });
-        if !matches!(received, Receive::Done) {
-            return self.take_more(arrival, received);
-        }
-        self.transport.note_received();
-        self.port.release(arrival);
-    }
-
-    /// One that is not a whole message for a handler.
-    #[inline(never)]
-    fn take_other(&mut self, arrival: P::Arrival) {
-        self.receive(&arrival);
-        self.port.release(arrival);
-    }
-
-    /// A whole message whose handler wants more than to have seen it.
-    #[inline(never)]
-    fn take_more(&mut self, arrival: P::Arrival, received: Receive<P>) {
-        self.begin_reception(&arrival.envelope(), arrival.parts().1, received);
-        self.port.release(arrival);
     }
 
     fn receive_any(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
@@ -264,7 +172,7 @@ impl<P: Port> Active<P> {
 
     /// Begins to do with an eager message what its handler said.
     #[inline(never)]
-    fn begin_reception(&mut self, envelope: &Envelope, data: &[u8], received: Receive<P>) {
+    pub(super) fn begin_reception(&mut self, envelope: &Envelope, data: &[u8], received: Receive<P>) {
         self.transport.note_received();
         self.take_first(envelope, data, Self::sink(received), Owes::taken(envelope.kind));
     }

@@ -73,7 +73,7 @@ impl<P: Port> Active<P> {
         if !is_dispatch_id(dispatch) {
             return Err(SendError::DispatchId);
         }
-        let path = self.path_to(target)?;
+        let path = self.transport.path_to(&self.port, target)?;
         self.note_route(target, path);
         if header.len() > HEADER_LIMIT || header.len() + data.len() > self.port.mtu() {
             return Err(SendError::TooLong);
@@ -122,6 +122,15 @@ impl<P: Port> Active<P> {
         Ok(())
     }
 
+    /// Has the next messages of one packet to `target` go the shortest way, if nothing waits that they would overtake.
+    fn note_route(&mut self, target: Endpoint, path: Path) {
+        if self.operations.waiting().is_empty() && !self.operations.asks(target) {
+            self.transport.note_route(&self.port, target, path);
+        } else {
+            self.transport.forget_route();
+        }
+    }
+
     /// Sends a message of any length. What finds no room now goes on in later advances. No callback is called before the
     /// next advance.
     ///
@@ -146,7 +155,7 @@ impl<P: Port> Active<P> {
         if !terms.has_dispatch_id() && !is_dispatch_id(send.dispatch) {
             return Err(SendError::DispatchId);
         }
-        let path = self.path_to(send.target)?;
+        let path = self.transport.path_to(&self.port, send.target)?;
         let header = send.header.len();
         // A first packet without room for data would never let the rest follow.
         if header > HEADER_LIMIT || header + size_of::<RegionId>() > self.port.mtu() {

@@ -50,7 +50,7 @@ impl<P: Port> Terms<P> for Here<'_> {
             Some(settings) if settings.usual_for != active.transport.me().client() => {
                 settings.locate(active, target)
             }
-            _ => active.path_to(target),
+            _ => active.transport.path_to(&active.port, target),
         }
     }
 

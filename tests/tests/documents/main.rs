@@ -200,22 +200,22 @@ fn x5_what_documents_name_is_there() {
 fn x5_a_name_of_nothing_is_told() {
     let known = vocabulary();
     let wrong = |text: &str| missing(&Document::parse("xtask/README.md", text), &known);
-    let good = "`pami/src/context/mod.rs: advance, Active` of `kernel/src/arch`, `run/settings.rs`, `src/cli.rs`, `fabric/torus`, \
+    let good = "`pami/src/context/advance.rs: advance, take_next` of `kernel/src/arch`, `run/settings.rs`, `src/cli.rs`, `fabric/torus`, \
         `Context::advance()`, `cargo xtask test`, `a / b`, `target/hello.pcap`, `/`.\n```text\n`a/b`\n```\n";
     assert_eq!(wrong(good), Vec::<String>::new());
     assert_eq!(wrong("see `pami/src/contexts.rs`"), ["xtask/README.md: there is no pami/src/contexts.rs"]);
     assert_eq!(wrong("`run/nothing`"), ["xtask/README.md: there is no run/nothing"]);
     assert_eq!(wrong("`nothing.rs: advance`"), ["xtask/README.md: nothing.rs defines no advance"]);
     // Called there, and not defined.
-    let other = "xtask/README.md: pami/src/context/mod.rs defines no push_bcopy";
-    assert_eq!(wrong("`pami/src/context/mod.rs: advance,\n  push_bcopy`"), [other]);
+    let other = "xtask/README.md: pami/src/context/advance.rs defines no push_bcopy";
+    assert_eq!(wrong("`pami/src/context/advance.rs: advance,\n  push_bcopy`"), [other]);
     assert_eq!(wrong("`pami/src/pools.rs: SMALL.pieces`"), Vec::<String>::new());
     for nothing in ["SMALL.piece", "TINY.pieces"] {
         let said = format!("xtask/README.md: pami/src/pools.rs defines no {nothing}");
         assert_eq!(wrong(&format!("`pami/src/pools.rs: {nothing}`")), [said]);
     }
-    let part = "xtask/README.md: pami/src/context/mod.rs defines no advanc";
-    assert_eq!(wrong("`pami/src/context/mod.rs: advanc`"), [part]);
+    let part = "xtask/README.md: pami/src/context/advance.rs defines no advanc";
+    assert_eq!(wrong("`pami/src/context/advance.rs: advanc`"), [part]);
     let word = "xtask/README.md: no source defines Context::weighty";
     assert_eq!(wrong("`Context::weighty`"), [word]);
     assert_eq!(wrong("`Weight::advance`"), ["xtask/README.md: no source defines Weight::advance"]);
@@ -284,6 +284,9 @@ fn unrun(documents: &[Document], readme: &Document, elsewhere: &[(&str, &str)]) 
 
 /// Most files that a reader has to open who follows a message.
 const WAY: usize = 30;
+/// What else runs the engine: before `main`, after it, and around a sleep.
+const BESIDE_THE_WAY: [&str; 4] =
+    ["drivers/src/unit/joining.rs", "kernel/src/hardware.rs", "kernel/src/node.rs", "kernel/src/wakeup.rs"];
 
 /// The files of a text's spans, with the names that stand behind each.
 fn named_files(text: &str) -> BTreeMap<String, BTreeSet<String>> {
@@ -312,7 +315,10 @@ fn has(code: &str, word: &str) -> bool {
 fn x5_the_tour_of_a_message_names_thirty_files_at_most_and_each_is_entered_from_another() {
     let tour = text(Path::new("docs/tour.md"));
     let way = |title| tour.split(title).nth(1).and_then(|rest| rest.split("\n## ").next()).expect(title);
+    let who = named_files(way("\n## Who runs the engine"));
     let files = named_files(&["\n## Out\n", "\n## In\n"].map(way).concat());
+    let beside = who.keys().filter(|path| !files.contains_key(*path));
+    assert_eq!(beside.collect::<Vec<_>>(), BESIDE_THE_WAY);
     assert!((20..=WAY).contains(&files.len()), "{} files: {:?}", files.len(), files.keys());
     let code: Vec<_> = files.keys().map(|path| (path, text(Path::new(path)))).collect();
     let is_entered = |path: &String, names: &BTreeSet<String>| {

@@ -209,7 +209,7 @@ impl<A: ReliableAdapter> Engine<A> {
             return;
         }
         if let (Some(request), Some(index)) = (request, self.asked.find(node)) {
-            // There is room: `may_send` looked.
+            // There is room: `may_ask` looked.
             self.outstanding.add(index, request);
         }
         unit.counters.sent_packets.add(1);

@@ -6,13 +6,13 @@ const FIRST_NS: u64 = 10_000_000;
 /// Between two calls, at most.
 pub(crate) const MOST_NS: u64 = 5_000_000_000;
 
-/// The calls of one node to one network.
-pub(crate) struct Calls {
+/// When one node calls into one network.
+pub(crate) struct Backoff {
     next: u64,
     wait: u64,
 }
 
-impl Calls {
+impl Backoff {
     /// The first is due at once.
     pub(crate) const fn new() -> Self {
         Self { next: 0, wait: FIRST_NS }
