@@ -131,6 +131,11 @@ pub fn hold() {
     with(Serial::hold);
 }
 
+/// A byte that came in.
+pub fn read() -> Option<u8> {
+    with(|line| line.uart().read()).flatten()
+}
+
 /// Reads all that came in.
 pub fn drain() {
     with(|line| line.uart().drain());

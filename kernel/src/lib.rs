@@ -85,6 +85,8 @@ pub mod job;
 #[cfg(node)]
 mod joint;
 #[cfg(node)]
+mod kept;
+#[cfg(node)]
 mod links;
 #[cfg(node)]
 mod log;

@@ -10,7 +10,9 @@ use crate::paging::PAGE;
 use crate::personality::{BadPersonality, Division, Personality, Reason};
 use crate::status::Exit;
 use crate::task::Task;
-use crate::{arch, board, clock, console, heap, job, links, log, question, report, status, trace, wakeup};
+use crate::{
+    arch, board, clock, console, heap, job, kept, links, log, question, report, status, trace, wakeup,
+};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use boot::HARTS;
@@ -76,7 +78,11 @@ fn run(machine: Result<Machine, TreeError>, level: usize) -> ! {
         );
     }
     clock::start();
-    let personality = match Personality::parse(machine.bootargs) {
+    let words = match kept::personality(machine.bootargs) {
+        Ok(words) => words,
+        Err(problem) => report::refused(Exit::Personality, problem),
+    };
+    let personality = match Personality::parse(words) {
         Ok(personality) => personality,
         Err(error) => report::refused(Exit::Personality, error),
     };

@@ -1,11 +1,12 @@
 //! The end of a node: its last status frame and its exit code (SPEC N-11).
 
-use crate::board;
 use crate::console::{self, Ending, FrameKind, LastWords, Text};
 use crate::heap;
 use crate::job_error::JobError;
+use crate::kept;
 use crate::links;
 use crate::trace;
+use crate::{arch, board};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,6 +51,11 @@ pub fn finish(mut line: LastWords, code: u8, counters: &str) -> ! {
     line.send(FrameKind::Status, text.as_bytes());
     // Behind the status: it takes long, and of a run that has failed the host does not wait for the rest.
     trace::send(|payload| line.send(FrameKind::Timeline, payload));
+    if kept::stays() {
+        line.send(FrameKind::Status, Text::new(format_args!("parked code={code}")).as_bytes());
+        line.flush();
+        arch::park()
+    }
     line.flush();
     board::exit(code)
 }

@@ -2,6 +2,8 @@
 
 mod nodes;
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +21,7 @@ use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
 use crate::{
     bench, claims, conform, docs, doctor, firmware, helper, inspect, jobs, json, node, picture, serial,
-    table, trace,
+    service, table, trace,
 };
 use nodes::{Host, Qemu};
 
@@ -43,6 +45,12 @@ enum Verb {
     /// The same jobs on the same kernel, torus and tree network as with `qemu`, faults too. Harts are bound to cores if
     /// there are enough for all. The exit codes are those of `qemu`.
     Host(Box<Host>),
+    /// Keep nodes booted, and run jobs on them that come in lines, from a file or the standard input
+    ///
+    /// A line is what stands behind `cargo xtask qemu`, as in: npb-is --torus 2x2 --faults drop=1% -- --class S. Jobs start in
+    /// their order, each as soon as enough nodes are free, so several run at once if they fit. Between two jobs a node is reset,
+    /// not started anew, unless it hangs or is gone. `stop 3` stops job 3. The exit code is 0 only if every job ended well.
+    Service(Service),
     /// List the jobs that nodes can run
     Jobs,
     /// List the boards that nodes run on, what each has, and how it was tried
@@ -179,6 +187,61 @@ struct Conform {
     arch: Option<Arch>,
 }
 
+/// Nodes that stay.
+#[derive(Args)]
+struct Service {
+    /// So many nodes
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: u32,
+    /// Board of the nodes: virt, virt-aia, virt-pci or virt-e1000e
+    #[arg(long, value_enum, default_value = "virt")]
+    board: Board,
+    /// Instruction set of the nodes [default: aarch64, or that of the board]
+    #[arg(long, value_enum)]
+    arch: Option<Arch>,
+    /// Hardware threads per node
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
+    harts: u8,
+    /// Memory per node
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(40..))]
+    memory: u32,
+    /// Start the nodes anew for each job: what it takes without a service
+    #[arg(long)]
+    anew: bool,
+    /// Write how all jobs went into FILE; docs/results.md has the schema
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where the lines are [default: the standard input]
+    jobs: Option<PathBuf>,
+}
+
+impl Service {
+    fn arch(&self) -> Arch {
+        self.arch.unwrap_or(self.board.archs()[0])
+    }
+
+    /// Runs all jobs; the result is the exit code.
+    fn serve(&self, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
+        self.json.as_deref().map_or(Ok(()), json::check)?;
+        self.board.check(self.arch())?;
+        let lines: Box<dyn BufRead + Send> = match &self.jobs {
+            Some(file) => Box::new(BufReader::new(
+                File::open(file).with_context(|| format!("cannot read {}", file.display()))?,
+            )),
+            None => Box::new(BufReader::new(std::io::stdin())),
+        };
+        let run = |words: &str| {
+            let (run, files) = nodes::job_of_service(words, self)?;
+            let then: service::Then = Box::new(move |outcome, voice| files.write(outcome, voice));
+            Ok((run, then))
+        };
+        let served = service::serve(self.nodes, self.anew, lines, &run, interrupt, voice)?;
+        voice.print(served.table().trim_end());
+        self.json.as_ref().map_or(Ok(()), |file| json::write(file, &served.json(), voice))?;
+        Ok(if interrupt.load(Ordering::Relaxed) { 130 } else { u8::from(!served.success()) })
+    }
+}
+
 #[derive(Args)]
 struct Image {
     /// What to run; `cargo xtask jobs` lists all
@@ -246,7 +309,14 @@ pub fn main() -> u8 {
     let voice = Voice::terminal();
     let interrupt = match listen(
         &voice,
-        matches!(cli.verb, Verb::Qemu(_) | Verb::Host(_) | Verb::Conform(_) | Verb::Bench(Bench::Peers(_))),
+        matches!(
+            cli.verb,
+            Verb::Qemu(_)
+                | Verb::Host(_)
+                | Verb::Service(_)
+                | Verb::Conform(_)
+                | Verb::Bench(Bench::Peers(_))
+        ),
     ) {
         Ok(interrupt) => interrupt,
         Err(error) => return fail(&error, &voice),
@@ -273,6 +343,7 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
     match verb {
         Verb::Qemu(qemu) => boot(qemu.asks_help(), &qemu.files(), || qemu.into_run(), interrupt, voice),
         Verb::Host(host) => boot(host.asks_help(), &host.files(), || host.into_run(), interrupt, voice),
+        Verb::Service(service) => service.serve(interrupt, voice),
         Verb::Jobs => list(voice).map(code),
         Verb::Boards => {
             voice.print(&board::list());
@@ -469,6 +540,32 @@ mod tests {
             refused.contains("board linux has no image") && refused.contains("cargo xtask host hello"),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn s1_a_job_of_a_service_is_as_after_qemu_but_for_what_its_nodes_are() {
+        let words = ["cargo xtask", "service", "--nodes", "4", "--arch", "riscv64", "--harts", "3"];
+        let Verb::Service(service) = Cli::try_parse_from(words).expect("words").verb else {
+            panic!("no service")
+        };
+        let read = |words: &str| nodes::job_of_service(words, &service).map(|(run, _)| format!("{run:?}"));
+        let run = read("ping --torus 2 --mode vn -- --rounds 7").expect("a run");
+        for words in
+            ["job: \"ping\"", "arch: Riscv64", "harts: Some(3)", "torus: \"2\"", "\"--rounds\", \"7\""]
+        {
+            assert!(run.contains(words), "{words}: {run}");
+        }
+        let refused = |words: &str| read(words).expect_err("refused").to_string();
+        for word in ["--harts", "--harts=2", "--trace", "--gdb=1"] {
+            assert!(
+                refused(&format!("ping {word} 2")).contains(&format!("`{word}` is none of a job's words"))
+            );
+        }
+        assert!(refused("ping --tours 2").contains("--torus"));
+        assert!(refused("pong").contains("there is no job called pong"));
+        assert!(refused("ping -- --help").contains("cargo xtask qemu ping -- --help"));
+        // Behind the two dashes they are the job's.
+        assert!(read("ping -- --harts").is_ok());
     }
 
     #[test]

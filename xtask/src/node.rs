@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -88,6 +89,8 @@ pub struct Identity {
     pub torus: PathBuf,
     /// The fabric's listener for the tree, if the node is on it.
     pub tree: Option<PathBuf>,
+    /// Where its console listens, if it stays for further runs; it listens for the fabric too then.
+    pub line: Option<PathBuf>,
     /// So many nodes, if they share memory, which its standard input has.
     pub segment: Option<u32>,
     /// Where QEMU listens for its control protocol.
@@ -150,7 +153,13 @@ pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
     add("-smp", smp(machine));
     add("-m", machine.memory.to_string());
     add("-display", "none".into());
-    add("-chardev", "stdio,id=console,signal=off".into());
+    add(
+        "-chardev",
+        match &place.line {
+            Some(line) => format!("socket,id=console,server=on,wait=off,path={}", value(line)),
+            None => "stdio,id=console,signal=off".into(),
+        },
+    );
     add("-serial", "chardev:console".into());
     add("-qmp", format!("unix:{},server=on,wait=off", value(&place.control)));
     add("-global", "virtio-mmio.force-legacy=false".into());
@@ -158,7 +167,8 @@ pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
     let tx = if machine.icount { ",tx=timer" } else { "" };
     let [_, b, c, d] = place.rank.to_be_bytes();
     let mut card = |name: &str, socket: &Path, slot: u32, mtu: u32, prefix: &str| {
-        let stream = format!("stream,id={name},server=off,addr.type=unix,addr.path={}", value(socket));
+        let server = if place.line.is_some() { "on" } else { "off" };
+        let stream = format!("stream,id={name},server={server},addr.type=unix,addr.path={}", value(socket));
         add("-netdev", stream);
         let mac = format!("{prefix}:{b:02x}:{c:02x}:{d:02x}");
         match machine.board.cards() {
@@ -206,7 +216,9 @@ pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
         add("-gdb", format!("tcp:127.0.0.1:{port}"));
         words.push("-S".into());
     }
-    words.extend(["-nodefaults".into(), "-no-reboot".into()]);
+    words.push("-nodefaults".into());
+    // One that stays is reset between runs, and stands still before the first.
+    words.push(if place.line.is_some() { "-S" } else { "-no-reboot" }.into());
     words.extend(machine.options.iter().cloned());
     words
 }
@@ -247,6 +259,8 @@ pub struct Guest {
     child: Child,
     /// What its console hears.
     line: Option<ChildStdin>,
+    /// Its personality, for when it asks.
+    words: Option<String>,
     exit: Option<Exit>,
 }
 
@@ -259,6 +273,28 @@ impl Guest {
         input: Option<OwnedFd>,
         errors: &Path,
     ) -> Result<(Self, ChildStdout)> {
+        let mut guest = Self::spawn(
+            machine,
+            place,
+            [input.map_or_else(Stdio::piped, Stdio::from), Stdio::piped()],
+            errors,
+        )?;
+        let stdout = guest.child.stdout.take().context("the emulator has no standard output")?;
+        guest.line = guest.child.stdin.take();
+        Ok((guest, stdout))
+    }
+
+    /// Starts an emulator that stays for further runs: its harts stand still, and its console has no line yet.
+    pub fn start_kept(machine: &Machine, place: &Identity, errors: &Path) -> Result<Self> {
+        Self::spawn(machine, place, [Stdio::null(), Stdio::null()], errors)
+    }
+
+    fn spawn(
+        machine: &Machine,
+        place: &Identity,
+        [input, output]: [Stdio; 2],
+        errors: &Path,
+    ) -> Result<Self> {
         let errors = File::create(errors).with_context(|| format!("cannot write {}", errors.display()))?;
         let mut command = match &machine.setpriv {
             Some(setpriv) => {
@@ -270,19 +306,37 @@ impl Guest {
         };
         let mut guests = GUESTS.lock().unwrap_or_else(PoisonError::into_inner);
         let guests = guests.as_mut().context("interrupted")?;
-        let mut child = command
+        let child = command
             .args(arguments(machine, place))
             // A group of its own: the terminal's Ctrl-C is for this tool, which then asks the guests how they are.
             .process_group(0)
-            .stdin(input.map_or_else(Stdio::piped, Stdio::from))
-            .stdout(Stdio::piped())
+            .stdin(input)
+            .stdout(output)
             .stderr(errors)
             .spawn()
             .with_context(|| format!("cannot start {}", machine.emulator.display()))?;
         guests.push(Pid::from_child(&child));
-        let stdout = child.stdout.take().context("the emulator has no standard output")?;
-        let line = child.stdin.take();
-        Ok((Self { child, line, exit: None }, stdout))
+        Ok(Self { child, line: None, words: None, exit: None })
+    }
+
+    /// From now on its console is `line`, and its personality `words`, for when it asks. Returns what its console says.
+    pub fn talk(&mut self, line: UnixStream, words: String) -> io::Result<ChildStdout> {
+        self.line = Some(OwnedFd::from(line.try_clone()?).into());
+        self.words = Some(words);
+        Ok(OwnedFd::from(line).into())
+    }
+
+    /// It asks for its personality.
+    pub fn tell(&mut self) -> io::Result<()> {
+        match (&mut self.line, self.words.take()) {
+            (Some(line), Some(words)) => writeln!(line, "{words}"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Nobody speaks with its console from now on.
+    pub fn hang_up(&mut self) {
+        self.line = None;
     }
 
     /// How it ended, once it has.

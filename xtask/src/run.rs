@@ -13,6 +13,7 @@ mod folder;
 mod harm;
 mod life;
 mod outcome;
+mod partition;
 mod permits;
 mod record;
 mod room;
@@ -26,6 +27,7 @@ pub use door::{Door, Living, living};
 pub use folder::Folder;
 pub use harm::{Harm, KillWhen};
 pub use outcome::{Asked, Ending, NodeOutcome, Outcome};
+pub use partition::Partition;
 pub use permits::core_count;
 pub use segment::Way;
 pub use settings::Run;
@@ -64,10 +66,31 @@ const GDB_PORT: u16 = 1234;
 impl Run {
     /// Does it. A run that fails is an [`Outcome`] too; an error means that it did not come to a run.
     pub fn run(self) -> Result<Outcome> {
-        let shape: TorusShape = self
-            .torus
-            .parse()
-            .map_err(|error| anyhow::anyhow!("the torus {:?} cannot be: {error}", self.torus))?;
+        self.go(None)
+    }
+
+    /// Does it on nodes that stay, all of which it is to have.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); or it asks for what nodes that stay are not.
+    pub fn run_on(mut self, partition: &mut Partition) -> Result<Outcome> {
+        if !self.board.is_emulated() || self.icount || !self.adapter || !self.gdb.is_empty() {
+            bail!("nodes that stay are emulated, have adapters, and are neither counted nor debugged");
+        }
+        self.together = true;
+        self.go(Some(partition))
+    }
+
+    /// Its torus.
+    ///
+    /// # Errors
+    /// It cannot be.
+    pub fn shape(&self) -> Result<TorusShape> {
+        self.torus.parse().map_err(|error| anyhow::anyhow!("the torus {:?} cannot be: {error}", self.torus))
+    }
+
+    fn go(self, mut partition: Option<&mut Partition>) -> Result<Outcome> {
+        let shape = self.shape()?;
         let (harts, topology) = self.node_harts()?;
         self.check(shape, harts)?;
         if self.refuse_early && matches!(self.image, Image::Job) {
@@ -77,9 +100,13 @@ impl Run {
         let shared = if way == Way::Segment { Segment::bytes(shape.nodes() as usize) } else { 0 };
         room::check(shape.nodes(), self.memory, shared)?;
         let plan = Plan::new(&self, shape)?;
-        let mut machine = self.machine(shape, harts, topology)?;
-        let firmware =
-            machine.elf.as_deref().map(|elf| Firmware::load(elf, self.board.flat_at())).transpose()?;
+        let (built, decoder) = partition.as_ref().and_then(|partition| partition.image().cloned()).unzip();
+        let mut machine = self.machine(shape, harts, topology, built)?;
+        let load = |elf: &Path| match decoder {
+            Some(decoder) => Ok(Firmware::with(decoder, elf, self.board.flat_at())),
+            None => Firmware::load(elf, self.board.flat_at()),
+        };
+        let firmware = machine.elf.as_deref().map(load).transpose()?;
         let _permit = permits::Permit::wait(shape.nodes() as usize * usize::from(harts));
         let folder = Folder::create(self.logs.as_deref())?;
         if let Some(tree) = self.board.tree(harts) {
@@ -97,15 +124,24 @@ impl Run {
         config.links_down = plan.links_down;
         config.tree = self.tree && !self.plain && self.board.has_tree();
         config.plain = self.plain;
+        let begun = Instant::now();
+        if let Some(partition) = &mut partition {
+            if partition.nodes() != shape.nodes() {
+                bail!("the torus {shape} has {} nodes, its partition {}", shape.nodes(), partition.nodes());
+            }
+            let image = machine.elf.as_deref().zip(firmware.as_ref());
+            image.into_iter().for_each(|(elf, firmware)| partition.set_image(elf, firmware.decoder()));
+            partition.prepare(&machine, self.board.has_tree(), &folder)?;
+            config.nodes_listen = Some(partition.listeners(config.tree));
+        }
         let fabric = Fabric::start(config).context("cannot start the fabric")?;
 
         if !self.board.is_emulated() && shape.nodes() > 1 {
             self.voice.say(&way.to_string());
         }
         let mut door = Door::open(sockets.path(), folder.path())?;
-        let begun = Instant::now();
         let places = Places { folder: &folder, fabric: &fabric, sockets: sockets.path(), way };
-        let (nodes, consoles) = self.start(shape, topology, &machine, &places)?;
+        let (nodes, consoles) = self.start(shape, topology, &machine, &places, partition.as_deref_mut())?;
         self.voice.busy(&format!("booting {} nodes", nodes.len()));
         let state = State {
             words: format!("{} on board {}, {}, torus {shape}", self.job, self.board, self.arch),
@@ -114,7 +150,7 @@ impl Run {
             way,
             fabric: &fabric,
             folder: &folder,
-            symbols: firmware.as_ref().map(|firmware| &firmware.symbols),
+            firmware: firmware.as_ref(),
         };
         let watch = Watch {
             nodes,
@@ -146,8 +182,13 @@ impl Run {
             self.voice.idle();
             dump
         });
+        if let Some(partition) = &mut partition {
+            partition.stop(&mut nodes);
+        }
         for node in &mut nodes {
-            node.tear_down()?;
+            if partition.is_none() {
+                node.tear_down()?;
+            }
             remarks.extend(node.complete());
         }
         // A full disk costs the file, not the end of the run.
@@ -155,6 +196,14 @@ impl Run {
             remarks.push(format!("{error:#}"));
         }
         let statistics = fabric.stop().context("the fabric failed")?;
+        let mut outcomes = Vec::new();
+        for (rank, node) in (0..).zip(nodes) {
+            let (outcome, guest) = node.into_parts();
+            outcomes.push(outcome);
+            if let Some(partition) = &mut partition {
+                partition.keep(rank, guest);
+            }
+        }
         let asked = Asked {
             job: self.job,
             arguments: self.arguments,
@@ -167,7 +216,7 @@ impl Run {
         let mut outcome = Outcome {
             asked,
             ending,
-            nodes: nodes.into_iter().map(Watched::into_outcome).collect(),
+            nodes: outcomes,
             way,
             fabric: statistics,
             boot_time: joined.map(|joined| joined - begun),
@@ -276,9 +325,17 @@ impl Run {
         Ok((cores, places))
     }
 
-    fn machine(&self, shape: TorusShape, harts: u8, topology: Option<HartTopology>) -> Result<Machine> {
+    /// `built`: the image of all jobs, if it was built before.
+    fn machine(
+        &self,
+        shape: TorusShape,
+        harts: u8,
+        topology: Option<HartTopology>,
+        built: Option<PathBuf>,
+    ) -> Result<Machine> {
         let (cores, places) = self.cores(shape, harts)?;
         let image = match &self.image {
+            Image::Job if built.is_some() => built,
             Image::Job => {
                 let (job, traced) = (self.job.clone(), self.trace.is_some());
                 let request = Request { arch: self.arch, job, together: self.together, traced };
@@ -327,6 +384,7 @@ impl Run {
         topology: Option<HartTopology>,
         machine: &Machine,
         &Places { folder, fabric, sockets, way }: &Places<'_>,
+        mut partition: Option<&mut Partition>,
     ) -> Result<(Vec<Watched>, Vec<std::process::ChildStdout>)> {
         let arguments = arguments(&self.arguments)?;
         let personality = Personality {
@@ -354,12 +412,19 @@ impl Run {
         for rank in 0..shape.nodes() {
             let bootargs = Personality { node: rank, ..personality }.to_string();
             let bootargs = self.bootargs.get(&rank).cloned().unwrap_or(bootargs);
+            if let Some(partition) = &mut partition {
+                let (guest, console) = partition.begin(rank, bootargs)?;
+                nodes.push(Watched::new(rank, guest, partition.control(rank), folder)?);
+                consoles.push(console);
+                continue;
+            }
             let control = sockets.join(format!("control-{rank}.sock"));
             let port = || free_port(GDB_PORT.saturating_add(rank as u16));
             let gdb = self.gdb.contains(&rank).then(port).transpose().context("no port for a debugger")?;
             let torus = fabric.socket(rank).to_owned();
             let tree = fabric.tree_socket(rank).map(Path::to_owned);
-            let place = Identity { rank, bootargs, torus, tree, segment: nodes_of_segment, control, gdb };
+            let place =
+                Identity { rank, bootargs, torus, tree, line: None, segment: nodes_of_segment, control, gdb };
             commands.push_str(&machine.emulator.display().to_string());
             for word in node::arguments(machine, &place) {
                 let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,".contains(c));

@@ -9,7 +9,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, Sy
 /// The symbols and line table of one image.
 pub struct Symbols {
     lines: addr2line::Loader,
-    /// Functions by address.
+    /// Functions by address, by the names that linkers know: few are ever asked for.
     functions: Vec<(u64, String)>,
     text: Vec<std::ops::Range<u64>>,
     /// How far from there its nodes have it.
@@ -38,7 +38,7 @@ impl Symbols {
             .filter(|symbol| symbol.kind() == SymbolKind::Text || symbol.is_global())
             .filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?)))
             .filter(|(_, name)| is_function(name))
-            .map(|(address, name)| (address, format!("{:#}", rustc_demangle::demangle(name))))
+            .map(|(address, name)| (address, name.to_owned()))
             .collect();
         functions.sort();
         let lines = addr2line::Loader::new(path)
@@ -64,11 +64,12 @@ impl Symbols {
         }
         let after = self.functions.partition_point(|(start, _)| *start <= address);
         let function = after.checked_sub(1).map_or("?", |index| &self.functions[index].1);
+        let function = rustc_demangle::demangle(function);
         let location = self.lines.find_location(address).ok().flatten();
         let line = location.and_then(|location| Some((shorten(location.file?), location.line?)));
         Some(match line {
-            Some((file, line)) => format!("{function}, {file}:{line}"),
-            None => function.to_owned(),
+            Some((file, line)) => format!("{function:#}, {file}:{line}"),
+            None => format!("{function:#}"),
         })
     }
 

@@ -135,11 +135,14 @@ impl Cadence {
         field!(self.registers, enable).write(chosen);
     }
 
+    pub(super) fn read(&mut self) -> Option<u8> {
+        let is_there = field_shared!(self.registers, status).read() & NONE == 0;
+        is_there.then(|| field!(self.registers, fifo).read() as u8)
+    }
+
     pub(super) fn drain(&mut self) {
         loop {
-            while field_shared!(self.registers, status).read() & NONE == 0 {
-                let _ = field!(self.registers, fifo).read();
-            }
+            while self.read().is_some() {}
             // A byte that came between may have been told of before: it is read at once.
             field!(self.registers, pending).write(ALL & !SENT);
             if field_shared!(self.registers, status).read() & NONE != 0 {

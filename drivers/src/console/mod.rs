@@ -177,6 +177,23 @@ impl Console {
         }
     }
 
+    /// A byte that came in, if one did.
+    pub fn read(&mut self) -> Option<u8> {
+        match self {
+            Self::Pl011(uart) => loop {
+                // Of a byte that came in damaged nothing is known.
+                if let Ok(byte) = uart.read_word() {
+                    return byte;
+                }
+            },
+            Self::Ns16550(uart) => uart.read(),
+            Self::SiFive(uart) => uart.read(),
+            Self::Cadence(uart) => uart.read(),
+            #[cfg(target_os = "linux")]
+            Self::Stream(_) => None,
+        }
+    }
+
     /// Reads all that came in, which takes the interrupt for it back.
     pub fn drain(&mut self) {
         match self {

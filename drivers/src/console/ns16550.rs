@@ -216,8 +216,12 @@ impl Ns16550 {
         self.0.ready_to_receive().is_ok()
     }
 
+    pub(super) fn read(&mut self) -> Option<u8> {
+        self.0.try_receive_byte().ok()
+    }
+
     pub(super) fn drain(&mut self) {
-        while self.0.try_receive_byte().is_ok() {}
+        while self.read().is_some() {}
         self.0.backend_mut().settle();
     }
 }

@@ -85,8 +85,13 @@ impl SiFive {
         field_shared!(self.0, pending).read() & RECEIVED != 0
     }
 
+    pub(super) fn read(&mut self) -> Option<u8> {
+        let word = field!(self.0, receive).read();
+        (word & NONE == 0).then_some(word as u8)
+    }
+
     pub(super) fn drain(&mut self) {
-        while field!(self.0, receive).read() & NONE == 0 {}
+        while self.read().is_some() {}
     }
 }
 

@@ -21,6 +21,8 @@
 //! | `trace` | events that each hart keeps for a timeline (SPEC X-6), in an image that can | none |
 //! | `job` | the job's name | empty |
 //!
+//! With [`ASKS`] in their place the node asks for these words over its serial line (SPEC S-1).
+//!
 //! The host tool writes what [`Personality`] displays and the node parses it, so both are this code.
 
 mod hart_topology;
@@ -36,6 +38,8 @@ use core::str::{FromStr, SplitAsciiWhitespace};
 use pami::mapping::{MapOrder, TaskMap};
 use pami::topology::TorusShape;
 
+/// The boot arguments of a node that is told its personality over its serial line.
+pub const ASKS: &str = "personality=console";
 /// Most harts of a node (SPEC N-1).
 pub const MAX_HARTS: usize = 64;
 /// Least rate that a serial line is paced to, in bits a second.

@@ -23,6 +23,7 @@ mod npb;
 mod plain;
 mod readme;
 mod serial_line;
+mod service;
 mod spin_table;
 mod timeline;
 mod tree;

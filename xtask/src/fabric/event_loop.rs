@@ -102,7 +102,25 @@ impl EventLoop {
         let tree =
             config.tree.then(|| TreeSwitch::new(config.shape.nodes(), config.queue_room, config.faults));
         let listeners = listeners.map(|listeners| listeners.into_iter().map(Some).collect());
-        Ok((Self { poll, listeners, switch, tree, commands, progress }, waker))
+        let mut event_loop = Self { poll, listeners, switch, tree, commands, progress };
+        for (network, sockets) in config.nodes_listen.iter().flatten().enumerate() {
+            for (rank, socket) in sockets.iter().enumerate() {
+                let stream = UnixStream::connect(socket).map_err(|error| named(socket, error))?;
+                event_loop.join(Source { rank, network, stream: true }, stream)?;
+            }
+        }
+        Ok((event_loop, waker))
+    }
+
+    /// A node has connected, or was connected to.
+    fn join(&mut self, source: Source, mut stream: UnixStream) -> io::Result<()> {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(&mut stream, source.token(), both)?;
+        match (source.network, &mut self.tree) {
+            (TREE, Some(tree)) => tree.connect(source.rank as u32, stream),
+            _ => self.switch.connect(source.rank as u32, stream),
+        }
+        Ok(())
     }
 
     /// Serves until it is told to stop.
@@ -195,19 +213,10 @@ impl EventLoop {
         let place = self.listeners[network].get_mut(rank);
         let Some(listener) = place.and_then(Option::as_mut) else { return Ok(()) };
         match listener.accept() {
-            Ok((mut stream, _)) => {
-                let both = Interest::READABLE | Interest::WRITABLE;
-                self.poll.registry().register(
-                    &mut stream,
-                    Source { stream: true, ..source }.token(),
-                    both,
-                )?;
+            Ok((stream, _)) => {
                 self.poll.registry().deregister(listener)?;
                 self.listeners[network][rank] = None;
-                match (network, &mut self.tree) {
-                    (TREE, Some(tree)) => tree.connect(rank as u32, stream),
-                    _ => self.switch.connect(rank as u32, stream),
-                }
+                self.join(Source { stream: true, ..source }, stream)?;
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => {

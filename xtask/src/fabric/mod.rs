@@ -99,6 +99,8 @@ pub struct Config {
     pub links_down: Vec<LinkDown>,
     /// Whether there is a tree as well; its listeners are `tree-N.sock`.
     pub tree: bool,
+    /// Where the nodes listen for the torus and for the tree, by rank, if they do and the fabric does not.
+    pub nodes_listen: Option<[Vec<PathBuf>; 2]>,
     /// Whether there is a plain Ethernet switch instead of the torus. Nodes gather themselves then.
     pub plain: bool,
 }
@@ -114,6 +116,7 @@ impl Config {
             faults: None,
             links_down: Vec::new(),
             tree: false,
+            nodes_listen: None,
             plain: false,
         }
     }
@@ -141,14 +144,14 @@ impl Fabric {
     /// Each listener takes one connection in its life.
     ///
     /// # Errors
-    /// A listener or the capture file cannot be made (the message names it), or no thread.
+    /// A listener or the capture file cannot be made, or a node does not listen (the message names it), or no thread.
     pub fn start(config: Config) -> io::Result<FabricHandle> {
         let (commands, inbox) = channel();
         let progress = Arc::new(Progress::default());
+        let nodes = if config.nodes_listen.is_some() { 0 } else { config.shape.nodes() };
         let bind = |name, nodes| listeners::bind(&config.sockets, name, nodes);
-        let (sockets, listeners) = bind("node", config.shape.nodes())?;
-        let (tree_sockets, tree_listeners) =
-            bind("tree", if config.tree { config.shape.nodes() } else { 0 })?;
+        let (sockets, listeners) = bind("node", nodes)?;
+        let (tree_sockets, tree_listeners) = bind("tree", if config.tree { nodes } else { 0 })?;
         let listeners = [listeners, tree_listeners];
         let (event_loop, waker) = EventLoop::new(&config, listeners, inbox, Arc::clone(&progress))?;
         let thread = std::thread::Builder::new().name("fabric".into()).spawn(move || event_loop.run())?;

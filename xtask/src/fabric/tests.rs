@@ -93,6 +93,36 @@ pub fn number(frame: &[u8]) -> u32 {
 }
 
 #[test]
+fn s1_x4_a_fabric_connects_to_nodes_that_listen_and_the_next_one_does_too() {
+    with_deadline(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = |node| folder.path().join(format!("own-{node}"));
+        let listeners = [0, 1].map(|node| std::os::unix::net::UnixListener::bind(socket(node)).unwrap());
+        let config = || {
+            let nodes_listen = Some([[0, 1].map(socket).to_vec(), Vec::new()]);
+            Config { nodes_listen, ..Config::new("2".parse().unwrap(), folder.path().join("sockets")) }
+        };
+        for number in 0..2 {
+            let fabric = Fabric::start(config()).unwrap();
+            let mut nodes = listeners.each_ref().map(|listener| Node(listener.accept().unwrap().0));
+            for (rank, node) in (0..).zip(&mut nodes) {
+                node.send(&frame::hello(rank, 2));
+            }
+            for (rank, node) in (0..).zip(&mut nodes) {
+                assert_eq!(node.receive(), frame::go(rank, 2));
+            }
+            nodes[0].send(&data(1, 0, number, 8));
+            assert_eq!(nodes[1].receive(), data(1, 0, number, 8));
+            fabric.stop().unwrap();
+            assert_eq!(nodes.map(|mut node| node.receive_or_end()), [None, None]);
+        }
+        drop(listeners);
+        let error = Fabric::start(config()).err().expect("nobody listens").to_string();
+        assert!(error.contains("own-0"), "{error}");
+    });
+}
+
+#[test]
 fn x4_go_is_given_once_all_nodes_have_said_hello() {
     with_deadline(|| {
         let (fabric, _folder) = fabric("3");

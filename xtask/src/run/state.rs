@@ -4,12 +4,11 @@ use std::fmt::Write as _;
 
 use pami::topology::TorusShape;
 
-use super::watched::Watched;
+use super::watched::{Firmware, Watched};
 use super::{Folder, Way};
 use crate::dump::{self, Reading};
 use crate::fabric::{FabricHandle, Statistics};
 use crate::progress::Voice;
-use crate::symbols::Symbols;
 
 /// Last log lines of a node that are told.
 const LAST_LINES: usize = 3;
@@ -29,7 +28,7 @@ pub struct State<'a> {
     /// Where their memory may be written to.
     pub folder: &'a Folder,
     /// Names of their addresses.
-    pub symbols: Option<&'a Symbols>,
+    pub firmware: Option<&'a Firmware>,
 }
 
 impl State<'_> {
@@ -87,7 +86,12 @@ impl State<'_> {
             node.guest().threads().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
         } else if node.outcome().exit.is_none() {
             let scratch = self.folder.node(node.rank(), "memory");
-            text.push_str(&dump::node(node.control(), &scratch, self.symbols, reading));
+            text.push_str(&dump::node(
+                node.control(),
+                &scratch,
+                self.firmware.and_then(Firmware::symbols),
+                reading,
+            ));
         }
         let last = node.outcome().lines.len().saturating_sub(LAST_LINES);
         for line in &node.outcome().lines[last..] {

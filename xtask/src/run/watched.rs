@@ -1,6 +1,8 @@
 //! One node under watch: what its console says is decoded, kept, written down and judged.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -16,16 +18,31 @@ use crate::symbols::Symbols;
 
 /// What a firmware image tells about the bytes and addresses its nodes send.
 pub struct Firmware {
-    /// For log frames.
-    pub decoder: Decoder,
-    /// For reports and dumps.
-    pub symbols: Symbols,
+    decoder: Arc<Decoder>,
+    path: PathBuf,
+    at: Option<u64>,
+    symbols: OnceCell<Option<Symbols>>,
 }
 
 impl Firmware {
     /// Reads the image at `path`, an ELF file that is loaded to `at`, or where it says.
     pub fn load(path: &Path, at: Option<u64>) -> Result<Self> {
-        Ok(Self { decoder: Decoder::load(path)?, symbols: Symbols::load(path, at)? })
+        Ok(Self::with(Arc::new(Decoder::load(path)?), path, at))
+    }
+
+    /// The same, with a decoder that was made of it before.
+    pub fn with(decoder: Arc<Decoder>, path: &Path, at: Option<u64>) -> Self {
+        Self { decoder, path: path.to_owned(), at, symbols: OnceCell::new() }
+    }
+
+    /// For log frames.
+    pub fn decoder(&self) -> &Arc<Decoder> {
+        &self.decoder
+    }
+
+    /// For reports and dumps. Most runs have none, and reading them takes longest: so it is done when they are first wanted.
+    pub fn symbols(&self) -> Option<&Symbols> {
+        self.symbols.get_or_init(|| Symbols::load(&self.path, self.at).ok()).as_ref()
     }
 }
 
@@ -106,9 +123,9 @@ impl Watched {
         &self.outcome
     }
 
-    /// The same, at the end.
-    pub fn into_outcome(self) -> NodeOutcome {
-        self.outcome
+    /// The same at the end, and its process.
+    pub fn into_parts(self) -> (NodeOutcome, Guest) {
+        (self.outcome, self.guest)
     }
 
     /// Whether its console is at its end, which is when its process is gone.
@@ -192,7 +209,9 @@ impl Watched {
                 Some(Said::Line(line))
             }
             Frame::Report { hart, text } => {
-                let text = firmware.map_or(text.clone(), |firmware| firmware.symbols.annotate(&text));
+                let text = firmware
+                    .and_then(Firmware::symbols)
+                    .map_or(text.clone(), |symbols| symbols.annotate(&text));
                 self.log.line(format_args!("{}{}", self.rank, console::report_line(hart, &text)));
                 // Reports and warnings matter most when little else works; statuses tell who reads along how far a node is.
                 self.log.flush();
@@ -204,6 +223,12 @@ impl Watched {
                 self.log.flush();
                 if let Some(down) = status.number("down") {
                     (self.outcome.links_down, self.links_heard) = (down, Some(Instant::now()));
+                }
+                match status.word.as_str() {
+                    "wants" => self.guest.tell()?,
+                    // It stays in the machine, and ends there as its process would.
+                    "parked" => self.outcome.exit = status.number("code").map(Exit::Code),
+                    _ => {}
                 }
                 self.outcome.statuses.push(status);
                 Some(Said::Status)
