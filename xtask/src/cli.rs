@@ -193,7 +193,7 @@ struct Service {
     /// So many nodes
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     nodes: u32,
-    /// Board of the nodes: virt, virt-aia, virt-pci or virt-e1000e
+    /// Board of the nodes
     #[arg(long, value_enum, default_value = "virt")]
     board: Board,
     /// Instruction set of the nodes [default: aarch64, or that of the board]

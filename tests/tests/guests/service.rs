@@ -5,7 +5,7 @@ use std::time::Duration;
 use tests::{BAD_WIRE, expect_clean, on_both_architectures};
 use xtask::progress::Voice;
 use xtask::service::{self, Then};
-use xtask::{Arch, Mode, Outcome, Partition, Run};
+use xtask::{Arch, Board, Mode, Outcome, Partition, Run};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -17,6 +17,19 @@ fn job(name: &str, arch: Arch, nodes: u32) -> Run {
 fn on(partition: &mut Partition, run: Run) -> (Outcome, u32) {
     let outcome = run.run_on(partition).unwrap();
     (outcome, partition.started())
+}
+
+#[test]
+fn s1_nodes_of_each_board_stay() {
+    for board in Board::ALL.into_iter().filter(|board| board.is_emulated()) {
+        let arch = board.archs()[0];
+        let mut partition = Partition::new(2).unwrap();
+        for started in [2, 0] {
+            let (outcome, starts) = on(&mut partition, job("hello", arch, 2).board(board));
+            expect_clean(&outcome);
+            assert_eq!(starts, started, "{board}");
+        }
+    }
 }
 
 on_both_architectures! {
