@@ -3,7 +3,7 @@
 mod nodes;
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -228,7 +228,12 @@ impl Service {
             Some(file) => Box::new(BufReader::new(
                 File::open(file).with_context(|| format!("cannot read {}", file.display()))?,
             )),
-            None => Box::new(BufReader::new(std::io::stdin())),
+            None => {
+                if std::io::stdin().is_terminal() {
+                    voice.say("a job a line, as behind `cargo xtask qemu`: hello --torus 2; Ctrl-D when there are no more");
+                }
+                Box::new(BufReader::new(std::io::stdin()))
+            }
         };
         let run = |words: &str| {
             let (run, files) = nodes::job_of_service(words, self)?;
