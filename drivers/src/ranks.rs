@@ -1,5 +1,8 @@
 //! The nodes that this one has to do with, numbered in the order in which they came into it: tables about them have
 //! one entry for each in use instead of one for each in the job.
+//!
+//! Each packet asks for its node: by [`rings::open_addressing`], which does the same, that a message came over the torus took 17
+//! instructions more on aarch64, as counted.
 
 /// A set of nodes in use, by index.
 pub(crate) use crate::bits::BitSet as NodeSet;

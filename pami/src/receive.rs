@@ -10,6 +10,7 @@ use crate::endpoint::Endpoint;
 use crate::layout::{Cursor, Layout};
 use crate::packet::Kind;
 use rings::buffer::Buffer;
+use rings::open_addressing as table;
 
 /// What becomes of a message's data.
 pub(crate) enum Sink<A: 'static> {
@@ -114,7 +115,7 @@ pub(crate) fn places(endpoints: usize, most: usize) -> usize {
     (2 * endpoints).min(most).next_power_of_two()
 }
 
-/// The messages in flight towards one context: an open-addressed table.
+/// The messages in flight towards one context.
 pub(crate) struct Incoming<A: 'static> {
     places: &'static mut [HalfSlot<A>],
     used: usize,
@@ -180,39 +181,19 @@ impl<A: 'static> Incoming<A> {
         self.iter().map(|entry| entry.origin).find(|&origin| holds(origin))
     }
 
-    pub(crate) fn home(&self, origin: Endpoint) -> usize {
-        let key = origin.task() ^ (u32::from(origin.context().0) << 24);
-        (key.wrapping_mul(0x9e37_79b9) >> 7) as usize & (self.places.len() - 1)
-    }
-
     /// The place that holds `origin`'s entry, or else the free one where it belongs.
-    pub(crate) fn find(&self, origin: Endpoint) -> Option<usize> {
-        let mask = self.places.len() - 1;
-        let home = self.home(origin);
-        (0..=mask)
-            .map(|step| (home + step) & mask)
-            .find(|&at| self.places[at].as_ref().is_none_or(|entry| entry.origin == origin))
+    fn find(&self, origin: Endpoint) -> Option<usize> {
+        let ways = table::ways(self.places.len(), origin.home());
+        table::find(self.places, ways, |entry| entry.origin == origin)
     }
 
     pub(crate) fn take(&mut self, origin: Endpoint) -> Option<Partial<A>> {
         if self.used == 0 {
             return None;
         }
-        let mask = self.places.len() - 1;
-        let mut hole = self.find(origin)?;
-        let taken = self.places[hole].take()?;
+        let at = self.find(origin)?;
+        let taken = table::remove(self.places, at, |entry| entry.origin.home())?;
         self.used -= 1;
-        // Entries behind the hole move up, so that a search never has to pass one.
-        let mut at = hole;
-        loop {
-            at = (at + 1) & mask;
-            let Some(entry) = &self.places[at] else { break };
-            let wants = self.home(entry.origin);
-            if (at.wrapping_sub(wants) & mask) >= (at.wrapping_sub(hole) & mask) {
-                self.places[hole] = self.places[at].take();
-                hole = at;
-            }
-        }
         Some(taken)
     }
 

@@ -13,6 +13,7 @@
 //! | [`first_fit`] | which of a number of items are free (SPEC Q-2) | one, one |
 //! | [`list`] | lists whose links lie in what is listed (SPEC Q-2) | one, one |
 //! | [`slot_table`] | entries that are found by number or key (SPEC Q-2) | one, one |
+//! | [`open_addressing`] | entries that are found by what they are of (SPEC Q-2) | one, one |
 //! | [`sleep`] | flag of a sleeping hart (SPEC N-8) | one sleeper, any number of wakers |
 //! | [`bell`] | says that something is new, and whom to wake for it (SPEC N-8) | any number, one |
 //!
@@ -33,6 +34,7 @@ pub mod buffer;
 pub mod first_fit;
 pub mod lines;
 pub mod list;
+pub mod open_addressing;
 pub mod packets;
 pub mod post;
 pub mod shared;

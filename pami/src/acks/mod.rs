@@ -5,7 +5,8 @@
 //! the FIFO may wait for a peer that does the same. An origin has at most
 //! [`OPERATIONS`](crate::send::OPERATIONS) under way, each of which is answered once. So a bit for each is all that can be owed
 //! to one, and it has a record for that. Those of one origin that are owed at once go in one packet. Records are found by who
-//! the origin is, so they lie in a hashed table and not in a [`SlotTable`](rings::slot_table::SlotTable).
+//! the origin is, so they do not lie in a [`SlotTable`](rings::slot_table::SlotTable); and are in a list by hand, as what a
+//! [`List`](rings::list::List) needs to find their links is longer than it.
 //!
 //! # More endpoints than records
 //!
@@ -47,6 +48,7 @@ pub(crate) use owed::{Owed, Owing, bit_of};
 
 use crate::admission::Doorway;
 use crate::endpoint::Endpoint;
+use rings::open_addressing as table;
 
 /// Bits that name a [`RegionFault`].
 const FAULT_BITS: usize = 3;
@@ -187,8 +189,8 @@ impl Record {
     }
 }
 
-/// The records of a context's origins: an open-addressed table. Where it has twice as many places as there are endpoints an
-/// origin that once has a record keeps it; else it is *crowded*, and a record that owes nothing makes room for another.
+/// The records of a context's origins. Where there are twice as many places as endpoints an origin that once has a record keeps
+/// it; else the table is *crowded*, and a record that owes nothing makes room for another.
 pub(crate) struct Acks {
     places: &'static mut [AckSlot],
     crowded: bool,
@@ -304,18 +306,13 @@ impl Acks {
     /// The places that an origin's record may lie in.
     #[inline]
     fn ways(&self, origin: Endpoint) -> impl Iterator<Item = usize> + use<> {
-        let mask = self.places.len().wrapping_sub(1);
-        // The contexts of a task have homes of their own.
-        let key = (origin.task() << 3) ^ u32::from(origin.context().0);
-        let home = (key.wrapping_mul(0x9e37_79b9) >> 7) as usize;
-        (0..self.ways).map(move |step| home.wrapping_add(step) & mask)
+        table::ways(self.places.len(), origin.home()).take(self.ways)
     }
 
     /// The place of an origin's record, or the free one where it belongs.
     #[inline]
     fn find(&self, origin: Endpoint) -> Option<usize> {
-        let mut ways = self.ways(origin);
-        ways.find(|&at| self.places[at].as_ref().is_none_or(|record| record.origin == origin))
+        table::find(self.places, self.ways(origin), |record| record.origin == origin)
     }
 
     fn get(&mut self, origin: Endpoint) -> Option<&mut Record> {

@@ -9,6 +9,7 @@ use super::wire::{Key, Label, Word};
 use crate::collective::cost::SHORT_LIMIT;
 use crate::endpoint::Endpoint;
 use heapless::Vec;
+use rings::open_addressing as table;
 use rings::slot_table::{self, SlotTable};
 
 /// One in so many places is for other than short messages, unless there are too few.
@@ -60,7 +61,7 @@ pub(crate) struct EarlyMessages {
     messages: SlotTable<Early>,
     /// The data of each, by number.
     data: &'static mut [EarlyData],
-    /// An open-addressed table, with more places than endpoints.
+    /// A table with more places than endpoints.
     peer_states: &'static mut [PeerStatePlace],
     /// Short messages that each member may have on the way to each.
     credit: u16,
@@ -159,23 +160,10 @@ impl EarlyMessages {
     /// Where that lies; `None` if nobody has credit.
     #[inline]
     pub(super) fn number(&mut self, peer: Endpoint) -> Option<PeerNumber> {
-        let mask = self.peer_states.len().checked_sub(1)?;
-        // Those of a task lie side by side.
-        let key = (peer.task().wrapping_mul(0x9e37_79b9) >> 7).wrapping_add(peer.context().0.into());
-        let home = key as usize & mask;
-        let known = self.peer_states[home].is_some_and(|state| state.peer == peer);
-        let at = if known { home } else { self.find_state(peer, home)? };
-        Some(PeerNumber(at as u32))
-    }
-
-    /// The place of a peer, which has one from now on, from this one on.
-    #[inline(never)]
-    fn find_state(&mut self, peer: Endpoint, home: usize) -> Option<usize> {
-        let at = (0..self.peer_states.len())
-            .map(|step| (home + step) & (self.peer_states.len() - 1))
-            .find(|&at| self.peer_states[at].is_none_or(|state| state.peer == peer))?;
+        let ways = table::ways(self.peer_states.len(), peer.home());
+        let at = table::find(self.peer_states, ways, |state| state.peer == peer)?;
         self.peer_states[at].get_or_insert(PeerState { peer, used: 0, owed: 0, asked: false });
-        Some(at)
+        Some(PeerNumber(at as u32))
     }
 
     /// Credit for a short message to a member, if there is any. It is used when the message has gone.
