@@ -179,10 +179,9 @@ pub trait Sending: Sized + Send + 'static {
     ) -> Result<(), Full>;
 
     /// Queues a request for `envelope.total` bytes from `envelope.offset` of region `remote` of node `node`. They are
-    /// placed at `into.1` of that memory; with `None` they come as packets of kind `GetData` and `GetLast`, and their
-    /// end is not [`completed`](Self::completed). Requests of one number may follow each other, the last with `last`:
-    /// they complete together. A request for nothing completes when all that `node` was asked for before by this
-    /// port, and has sent, is placed (SPEC F-2).
+    /// placed at `into.1` of that memory. Requests of one number may follow each other, the last with `last`: they
+    /// complete together. A request for nothing, which may have no memory, completes when all that `node` was asked
+    /// for before by this port, and has sent, is placed (SPEC F-2).
     ///
     /// # Errors
     /// [`Full`]; nothing was queued.

@@ -268,8 +268,7 @@ impl Injector {
         self.push(Descriptor { header, body })
     }
 
-    /// Queues a request for bytes of a region of `node`, to be placed at `into.1`; without memory for them they keep
-    /// their place in the region.
+    /// Queues a request for bytes of a region of `node`, to be placed at `into.1`; one for nothing may have no memory.
     #[inline]
     pub(crate) fn push_get(
         &mut self,
@@ -282,8 +281,8 @@ impl Injector {
         if !self.admits(Kind::Get, envelope.target, node) {
             return Err(Full);
         }
-        let at = into.map_or(envelope.offset, |(_, at)| at);
-        let into = into.map(|(memory, _)| memory.clone());
+        debug_assert!(into.is_some() || envelope.total == 0);
+        let (into, at) = into.map_or((None, 0), |(memory, at)| (Some(memory.clone()), at));
         let header = Header::new(
             &Envelope { kind: Kind::Get, ..*envelope },
             size_of::<RegionId>() as u16,

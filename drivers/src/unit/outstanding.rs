@@ -25,7 +25,7 @@ pub(crate) enum Awaited {
     End,
     /// The old value, to an update.
     Word,
-    /// `left` bytes more, whose place is `at`; without memory to put them into they go to the port's reception FIFO.
+    /// `left` bytes more, whose place is `at`; none without memory.
     Data { into: Option<Shared>, at: u32, left: u32, last: bool },
 }
 
@@ -45,8 +45,6 @@ pub(crate) enum Taken {
     Placed,
     /// The message has ended.
     Ended(Completed),
-    /// It is for the reception FIFO.
-    Arrival,
 }
 
 /// The requests under way, by node in use.
@@ -122,7 +120,7 @@ impl Outstanding {
                 None => return Taken::Unsolicited,
             },
         };
-        let (mut result, mut last, mut arrival) = (refused.map_or(Ok(0), Err), true, false);
+        let (mut result, mut last) = (refused.map_or(Ok(0), Err), true);
         match (&mut request.awaited, envelope.kind) {
             (Awaited::End, Kind::Reply) if data.is_empty() => {}
             (Awaited::Word, Kind::Reply) if refused.is_some() == data.is_empty() => {
@@ -131,10 +129,8 @@ impl Outstanding {
                     result = Ok(u64::from_le_bytes(word));
                 }
             }
-            (Awaited::Data { into, left, last: is_last, .. }, Kind::GetLast)
-                if refused.is_some() && data.is_empty() =>
-            {
-                (last, arrival) = (*is_last, into.is_none() && *left > 0);
+            (Awaited::Data { last: is_last, .. }, Kind::GetLast) if refused.is_some() && data.is_empty() => {
+                last = *is_last;
             }
             (Awaited::Data { into, at, left, last: is_last }, kind @ (Kind::GetData | Kind::GetLast)) => {
                 let len = data.len() as u32;
@@ -142,32 +138,25 @@ impl Outstanding {
                 if refused.is_some() || envelope.offset != *at || !fits {
                     return Taken::Unsolicited;
                 }
-                let placed = match into {
-                    Some(memory) => memory.write(*at as usize, data),
-                    None => Ok(()),
-                };
-                if let Err(misplaced) = placed {
+                if let Some(Err(misplaced)) = into.as_ref().map(|memory| memory.write(*at as usize, data)) {
                     // The port asked for more than it has room for.
                     result = Err(misplaced.into());
                 }
-                (last, arrival) = (*is_last, into.is_none() && *left > 0);
+                last = *is_last;
                 *at = at.wrapping_add(len);
                 *left -= len;
                 if kind == Kind::GetData {
                     if let Err(fault) = result {
                         note(&mut self.faults, port, envelope.message, Some(fault));
                     }
-                    counters.placed.add(u64::from(!arrival));
-                    return if arrival { Taken::Arrival } else { Taken::Placed };
+                    counters.placed.add(1);
+                    return Taken::Placed;
                 }
             }
             _ => return Taken::Unsolicited,
         }
         if let Some(window) = self.windows.get_mut(usize::from(node)) {
             window.pop_front();
-        }
-        if arrival {
-            return Taken::Arrival;
         }
         counters.placed.add(1);
         let before = fault(&mut self.faults, port, envelope.message);

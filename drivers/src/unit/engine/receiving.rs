@@ -44,7 +44,7 @@ impl<A: ReliableAdapter> Engine<A> {
         let Some(header) = Header::of_whole(buffer.packet()) else { return self.deliver_part(unit, buffer) };
         let (target, gist) = (header.target(), Gist::of_whole(header));
         match unit.find_port(buffer.source(), header.origin(), target) {
-            Ok((_, port)) => self.hand_over(unit, port, target, false, gist, buffer),
+            Ok((_, port)) => self.hand_over(unit, port, target, gist, buffer),
             Err(stray) => {
                 stray.add(1);
                 Err(buffer)
@@ -75,7 +75,6 @@ impl<A: ReliableAdapter> Engine<A> {
                 return Err(buffer);
             }
         };
-        let answers = kind.is_answer();
         match kind {
             Kind::Put | Kind::PutLast | Kind::Get | Kind::Rmw => {
                 self.serve(unit, node, &packet);
@@ -84,12 +83,14 @@ impl<A: ReliableAdapter> Engine<A> {
             Kind::PutSignal | Kind::PutSignalAcked => {
                 return self.deliver_signal(unit, (node, port), target, buffer);
             }
-            // What is placed already needs its buffer no longer.
-            _ if answers && !self.take_answer(unit, node, port, &packet) => return Err(buffer),
+            _ if kind.is_answer() => {
+                self.take_answer(unit, node, port, &packet);
+                return Err(buffer);
+            }
             _ => {}
         }
         let gist = Gist::of(&packet);
-        self.hand_over(unit, port, target, answers, gist, buffer)
+        self.hand_over(unit, port, target, gist, buffer)
     }
 
     /// Puts a packet into the reception FIFO of port `port`.
@@ -99,19 +100,18 @@ impl<A: ReliableAdapter> Engine<A> {
         unit: &MessageUnit<P, N>,
         port: u16,
         target: Endpoint,
-        answers: bool,
         gist: Gist,
         buffer: RxBuffer,
     ) -> Result<(), RxBuffer> {
-        let Some(buffer) = self.admit(port, target, answers, buffer) else { return Ok(()) };
+        let Some(buffer) = self.admit(port, target, buffer) else { return Ok(()) };
         self.put_in(unit, port, target, gist, buffer)
     }
 
     /// A packet for port `port`, if that is to have it now.
     #[inline(always)]
-    fn admit(&mut self, port: u16, target: Endpoint, answers: bool, buffer: RxBuffer) -> Option<RxBuffer> {
+    fn admit(&mut self, port: u16, target: Endpoint, buffer: RxBuffer) -> Option<RxBuffer> {
         let patience = self.adapter.patience();
-        if patience < u32::MAX { self.refuse(port, target, answers, patience, buffer) } else { Some(buffer) }
+        if patience < u32::MAX { self.refuse(port, target, patience, buffer) } else { Some(buffer) }
     }
 
     /// Puts a packet that port `port` is to have into its reception FIFO.
@@ -151,7 +151,7 @@ impl<A: ReliableAdapter> Engine<A> {
         buffer: RxBuffer,
     ) -> Result<(), RxBuffer> {
         // First: what comes again later must not have been placed.
-        let Some(mut buffer) = self.admit(port, target, false, buffer) else { return Ok(()) };
+        let Some(mut buffer) = self.admit(port, target, buffer) else { return Ok(()) };
         let Ok(packet) = Packet::parse(buffer.packet()) else { return Err(buffer) };
         let gist = Gist::of(&packet);
         let served = match self.asker(node) {
@@ -166,14 +166,7 @@ impl<A: ReliableAdapter> Engine<A> {
     /// Has a packet for port `port` sent again later, if that was given so many while buffers run out and has taken none.
     /// Returns the packet otherwise.
     #[cold]
-    fn refuse(
-        &mut self,
-        port: u16,
-        target: Endpoint,
-        answers: bool,
-        patience: u32,
-        buffer: RxBuffer,
-    ) -> Option<RxBuffer> {
+    fn refuse(&mut self, port: u16, target: Endpoint, patience: u32, buffer: RxBuffer) -> Option<RxBuffer> {
         let ends = &mut self.ports[usize::from(port)];
         let taken = ends.arrived.ring().head();
         if target.client().generation() == ends.generation
@@ -181,8 +174,7 @@ impl<A: ReliableAdapter> Engine<A> {
         {
             (ends.taken, ends.given) = (taken, 0);
         }
-        // An answer comes once, and its port has room for it.
-        if ends.given < patience || answers {
+        if ends.given < patience {
             ends.given += 1;
             return Some(buffer);
         }
@@ -329,14 +321,14 @@ impl<A: ReliableAdapter> Engine<A> {
         unit.count_served(served);
     }
 
-    /// Takes in what node `node` answers to port `port`. Returns whether it is for the reception FIFO.
+    /// Takes in what node `node` answers to port `port`.
     fn take_answer<P: Platform, N: Network>(
         &mut self,
         unit: &MessageUnit<P, N>,
         node: u32,
         port: u16,
         packet: &Packet<'_>,
-    ) -> bool {
+    ) {
         let counters = &unit.counters;
         let taken = match self.asked.find(node) {
             Some(index) if packet.header.is_empty() => {
@@ -345,7 +337,6 @@ impl<A: ReliableAdapter> Engine<A> {
             _ => Taken::Unsolicited,
         };
         match taken {
-            Taken::Arrival => return true,
             Taken::Unsolicited => counters.unsolicited.add(1),
             Taken::Placed => {}
             Taken::Ended(completed) => {
@@ -356,7 +347,6 @@ impl<A: ReliableAdapter> Engine<A> {
                 self.to_wake.insert(port);
             }
         }
-        false
     }
 }
 

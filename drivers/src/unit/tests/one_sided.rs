@@ -214,36 +214,6 @@ fn p10_gets_of_one_number_end_together_with_the_first_fault() {
 }
 
 #[test]
-fn p7_a_get_without_memory_arrives_in_the_reception_fifo() {
-    let ((mut a, mut b), _) = ports::<0>(1);
-    let content = pattern(8, 1000);
-    let (region, _) = region(&mut b, &content);
-    a.push_get(1, &request(Kind::Get, 1, 6, 100, 900), region, None, true).unwrap();
-    let mut received = Vec::new();
-    while received.len() < 900 {
-        let arrival = next(&mut a, || {
-            b.progress();
-        });
-        let envelope = arrival.envelope();
-        assert_eq!((envelope.message, envelope.offset as usize), (6, 100 + received.len()));
-        assert_eq!((envelope.origin, envelope.target, envelope.total), (endpoint(1, 1), endpoint(0, 0), 900));
-        received.extend_from_slice(arrival.data());
-        assert_eq!(envelope.kind, if received.len() == 900 { Kind::GetLast } else { Kind::GetData });
-        a.release(arrival);
-    }
-    assert_eq!(received, content[100..]);
-    assert!(a.completed().is_none());
-    // A fault is told in the same way.
-    a.push_get(1, &request(Kind::Get, 1, 7, 100, 901), region, None, true).unwrap();
-    let arrival = next(&mut a, || {
-        b.progress();
-    });
-    let envelope = arrival.envelope();
-    assert_eq!((envelope.kind, envelope.dispatch), (Kind::GetLast, RegionFault::Bounds as u8));
-    a.release(arrival);
-}
-
-#[test]
 fn p7_updates_tell_the_old_value_whatever_way_they_come() {
     let ((mut a, mut b), _) = ports::<0>(1);
     let (region, memory) = region(&mut b, &[0; 20]);
