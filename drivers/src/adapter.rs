@@ -188,55 +188,6 @@ impl Reliability {
     }
 }
 
-/// What a reliable layer counts, each one of a counter of [`Reliability`].
-pub(crate) enum Incident {
-    Retransmission,
-    Duplicate,
-    Corrupt,
-    OutOfOrder,
-    BeyondCredit,
-    Ack,
-    Probe,
-    Stall,
-    DeadPeer,
-    Refusal,
-    Stale,
-    Wait,
-    Release,
-}
-
-/// The counters of a reliable layer, which nobody else changes.
-#[derive(Default)]
-pub(crate) struct Incidents(Reliability);
-
-impl Incidents {
-    /// One more.
-    #[inline(always)]
-    pub(crate) fn note(&mut self, incident: Incident) {
-        let counters = &mut self.0;
-        *match incident {
-            Incident::Retransmission => &mut counters.retransmitted,
-            Incident::Duplicate => &mut counters.duplicates,
-            Incident::Corrupt => &mut counters.corrupt,
-            Incident::OutOfOrder => &mut counters.out_of_order,
-            Incident::BeyondCredit => &mut counters.beyond_credit,
-            Incident::Ack => &mut counters.acks,
-            Incident::Probe => &mut counters.probes,
-            Incident::Stall => &mut counters.stalls,
-            Incident::DeadPeer => &mut counters.dead_peers,
-            Incident::Refusal => &mut counters.refused,
-            Incident::Stale => &mut counters.stale,
-            Incident::Wait => &mut counters.waits,
-            Incident::Release => &mut counters.released,
-        } += 1;
-    }
-
-    /// How many there were.
-    pub(crate) fn counters(&self) -> Reliability {
-        self.0
-    }
-}
-
 /// A network adapter: what the driver of a card implements. All methods are called with the message unit's token held.
 ///
 /// It says what its packets hold and how many buffers there are; that it is reliable, by a trait ([`ReliableAdapter`]). Nothing above would

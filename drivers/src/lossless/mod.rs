@@ -15,8 +15,8 @@
 mod tests;
 
 use crate::adapter::{
-    Adapter, AdapterFaults, COOKIES, FABRIC, Frame, Frames, HEAD_BYTES, IN_FLIGHT, Incident, Incidents, Lent,
-    Outcome, RX_BUFFERS, ReliableAdapter, RxBuffer, Watch, copy_front,
+    Adapter, AdapterFaults, COOKIES, FABRIC, Frame, Frames, HEAD_BYTES, IN_FLIGHT, Lent, Outcome, RX_BUFFERS,
+    Reliability, ReliableAdapter, RxBuffer, Watch, copy_front,
 };
 use crate::link::{Flags, LINK_BYTES, Link, Seq, bare, unsealed};
 use crate::platform::{Breach, Platform};
@@ -62,7 +62,7 @@ pub struct Lossless<A, P> {
     ask_ns: u64,
     /// Peers that ask.
     asking: u32,
-    incidents: Incidents,
+    reliability: Reliability,
     platform: PhantomData<fn() -> P>,
 }
 
@@ -93,7 +93,7 @@ impl<A: Adapter, P: Platform> Lossless<A, P> {
             ask_at: u64::MAX,
             ask_ns: FIRST_NS,
             asking: 0,
-            incidents: Incidents::default(),
+            reliability: Reliability::default(),
             platform: PhantomData,
         }
     }
@@ -145,26 +145,26 @@ impl<A: Adapter, P: Platform> Lossless<A, P> {
         let frame = buffer.packet();
         // First, as another job's frames may be sealed.
         if Link::life_of(frame).is_some_and(|life| life != self.life) {
-            self.incidents.note(Incident::Stale);
+            self.reliability.stale += 1;
             return;
         }
         let Some(peer) = self.peers.get_mut(source as usize) else {
-            self.incidents.note(Incident::Corrupt);
+            self.reliability.corrupt += 1;
             return;
         };
         let Ok(link) = Link::open(frame, source, self.node, unsealed) else {
-            self.incidents.note(Incident::Corrupt);
+            self.reliability.corrupt += 1;
             return P::network_failed(source, Breach::Damaged);
         };
         if peer.gone {
-            self.incidents.note(Incident::Stale);
+            self.reliability.stale += 1;
             return;
         }
         self.inner.learn(buffer);
         if peer.received.is_before(link.sequence) {
             P::network_failed(source, Breach::Lost(link.sequence.since(peer.received)));
         } else if link.sequence != peer.received {
-            self.incidents.note(Incident::Duplicate);
+            self.reliability.duplicates += 1;
             P::network_failed(source, Breach::Again);
         } else {
             peer.confirmed = link.acknowledged;
@@ -204,7 +204,7 @@ impl<A: Adapter, P: Platform> Lossless<A, P> {
                 }
                 self.peers[node].asks = false;
                 self.asking -= 1;
-                self.incidents.note(Incident::Ack);
+                self.reliability.acks += 1;
             }
         }
     }
@@ -222,7 +222,7 @@ impl<A: Adapter, P: Platform> Lossless<A, P> {
                 if !peer.gone && peer.sent != peer.confirmed {
                     self.unconfirmed = true;
                     if self.say(node as u32, Flags::PROBE) {
-                        self.incidents.note(Incident::Probe);
+                        self.reliability.probes += 1;
                     }
                 }
             }
@@ -338,7 +338,7 @@ impl<A: Adapter, P: Platform> Adapter for Lossless<A, P> {
     }
 
     fn faults(&self) -> AdapterFaults {
-        AdapterFaults { reliability: self.incidents.counters(), ..self.inner.faults() }
+        AdapterFaults { reliability: self.reliability, ..self.inner.faults() }
     }
 }
 

@@ -7,7 +7,7 @@
 use super::handshake::{Number, Word, Words};
 use super::outgoing::link_of;
 use super::{Core, Reliable};
-use crate::adapter::{APART, Adapter, FRONT_BYTES, Incident, RxBuffer};
+use crate::adapter::{APART, Adapter, FRONT_BYTES, RxBuffer};
 use crate::link::{Flags, LINK_BYTES, Link};
 use pami::packet::Packet;
 
@@ -42,7 +42,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         let unused = match link {
             Ok(link) if link.flags == Flags::APART && link.life == self.life => self.put_apart(&link, buffer),
             _ => {
-                self.incidents.note(Incident::Corrupt);
+                self.reliability.corrupt += 1;
                 Some(buffer)
             }
         };
@@ -60,7 +60,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             packet.envelope.kind.is_control() && packet.envelope.origin.task() == source
         });
         if !is_its_own {
-            self.incidents.note(Incident::Corrupt);
+            self.reliability.corrupt += 1;
             return Some(buffer);
         }
         // Who said it may wait for an answer that gets lost.

@@ -25,7 +25,7 @@
 
 use super::credit::WINDOW;
 use super::{Core, Reliable};
-use crate::adapter::{Adapter, Incident};
+use crate::adapter::Adapter;
 use crate::link::{Flags, Seq};
 use heapless::Vec;
 use pami::packet::Header;
@@ -100,7 +100,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                 (self.retry_ns, self.retry_at) = (FIRST_NS, now + FIRST_NS);
             }
             self.timer = self.timer.min(self.retry_at);
-            self.incidents.note(Incident::Refusal);
+            self.reliability.refused += 1;
         }
         self.sendable.insert(index);
     }

@@ -6,7 +6,7 @@ use super::peers::Peer;
 use super::receiver::Verdict;
 use super::sender::Bogus;
 use super::{Core, Reliable};
-use crate::adapter::{Adapter, FABRIC, Incident, RxBuffer};
+use crate::adapter::{Adapter, FABRIC, RxBuffer};
 use crate::link::{Flags, LINK_BYTES, Link, Seq};
 use pami::packet::Packet;
 
@@ -71,7 +71,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         } else if is_control(buffer.packet()) {
             Some(buffer)
         } else {
-            self.incidents.note(Incident::Corrupt);
+            self.reliability.corrupt += 1;
             self.inner.recycle(buffer);
             None
         }
@@ -86,7 +86,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             return self.take_odd(buffer);
         };
         if link.life != self.life {
-            self.incidents.note(Incident::Stale);
+            self.reliability.stale += 1;
             return self.inner.recycle(buffer);
         }
         let to = Number::new(link.connection);
@@ -137,7 +137,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                 }
             }
             Err(Bogus) => {
-                self.incidents.note(Incident::Corrupt);
+                self.reliability.corrupt += 1;
                 return Some(buffer);
             }
         }
@@ -179,17 +179,17 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                 return None;
             }
             Verdict::Kept { in_order: false } => {
-                self.incidents.note(Incident::OutOfOrder);
+                self.reliability.out_of_order += 1;
                 None
             }
             Verdict::Duplicate(buffer) => {
-                self.incidents.note(Incident::Duplicate);
+                self.reliability.duplicates += 1;
                 self.inner.kick_again();
                 peer.receiver.ack_at_once();
                 Some(buffer)
             }
             Verdict::Beyond(buffer) => {
-                self.incidents.note(Incident::BeyondCredit);
+                self.reliability.beyond_credit += 1;
                 peer.receiver.ack_at_once();
                 Some(buffer)
             }
@@ -204,7 +204,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         let Some(peer) = self.peers.get(index) else { return };
         let inner = &mut self.inner;
         if !peer.receiver.accept_voids(seq, behind, |packet| inner.recycle(packet)) {
-            self.incidents.note(Incident::BeyondCredit);
+            self.reliability.beyond_credit += 1;
         }
         peer.receiver.ack_at_once();
         if peer.receiver.is_ready() {

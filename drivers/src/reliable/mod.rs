@@ -51,7 +51,7 @@ mod sender;
 mod tests;
 
 use crate::adapter::{
-    Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Incident, Incidents, Lent, Outcome, ReliableAdapter,
+    Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Lent, Outcome, Reliability, ReliableAdapter,
     RxBuffer, Watch,
 };
 use crate::link::{self, LINK_BYTES};
@@ -173,7 +173,7 @@ pub struct Reliable<A, C> {
     blocked: bool,
     /// Something changed that the message unit looks at in its next round.
     news: bool,
-    incidents: Incidents,
+    reliability: Reliability,
     core: core::marker::PhantomData<fn() -> C>,
 }
 
@@ -227,7 +227,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             overdue: 0,
             blocked: false,
             news: false,
-            incidents: Incidents::default(),
+            reliability: Reliability::default(),
             core: core::marker::PhantomData,
         }
     }
@@ -321,7 +321,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             self.inner.recycle(buffer);
         }
         self.pool.change(before, peer.used());
-        self.incidents.note(Incident::DeadPeer);
+        self.reliability.dead_peers += 1;
         self.acks_due.remove(index);
         self.sendable.remove(index);
         self.starving.remove(index);
@@ -433,7 +433,7 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
     }
 
     fn faults(&self) -> AdapterFaults {
-        AdapterFaults { reliability: self.incidents.counters(), ..self.inner.faults() }
+        AdapterFaults { reliability: self.reliability, ..self.inner.faults() }
     }
 }
 

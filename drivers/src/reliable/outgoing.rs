@@ -6,7 +6,7 @@ use super::handshake::{Word, Words};
 use super::peers::{Peer, PeerSet};
 use super::sender::Content;
 use super::{Core, Reliable};
-use crate::adapter::{Adapter, Incident, Lent};
+use crate::adapter::{Adapter, Lent};
 use crate::link::{Flags, LINK_BYTES, Link, Seq};
 
 /// The bytes that a packet in flight has lent.
@@ -123,7 +123,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             }
         } else if known.is_some() {
             // It waits for credit; else it would for its connection.
-            self.incidents.note(Incident::Stall);
+            self.reliability.stalls += 1;
         }
         true
     }
@@ -247,7 +247,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         let Some((rank, link)) = self.link(index, flags, None) else { return false };
         let taken = self.send_link(rank, &link);
         if taken {
-            self.incidents.note(Incident::Ack);
+            self.reliability.acks += 1;
             self.told(index, &link);
         }
         taken
@@ -328,7 +328,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             if !self.send_late(index, seq, cookie, false) {
                 return None;
             }
-            self.incidents.note(Incident::Retransmission);
+            self.reliability.retransmitted += 1;
             count += 1;
         }
         Some(count)
@@ -380,7 +380,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                     let told = void.is_some_and(|(seq, _)| self.send_void(index, seq));
                     // Without credit the peer is asked for some; if it has all, for what it said last and was lost.
                     if self.send_again(index, |_| true, burst) == Some(0) && !told {
-                        self.incidents.note(Incident::Probe);
+                        self.reliability.probes += 1;
                         self.tell(index, Flags::PROBE);
                     }
                 }

@@ -4,7 +4,7 @@ use super::handshake::{Connection, Heard, Number, Numbers, Stranger, Word, Words
 use super::outgoing::link_of;
 use super::peers::Peer;
 use super::{Core, Reliable};
-use crate::adapter::{Adapter, Incident, RxBuffer};
+use crate::adapter::{Adapter, RxBuffer};
 use crate::link::{Flags, Link};
 
 /// What a link header says of the handshake.
@@ -62,7 +62,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             None => _ = self.callers.push_back((node, number)),
         }
         self.short = true;
-        self.incidents.note(Incident::Wait);
+        self.reliability.waits += 1;
         self.reply(node, wait(number));
     }
 
@@ -114,8 +114,8 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         }
         let Some(index) = self.peers.find(source) else {
             match hear_stranger(&words) {
-                _ if self.is_gone(source) => self.incidents.note(Incident::Stale),
-                Stranger::Stale => self.incidents.note(Incident::Stale),
+                _ if self.is_gone(source) => self.reliability.stale += 1,
+                Stranger::Stale => self.reliability.stale += 1,
                 Stranger::Calls(number) => self.called(source, number),
                 Stranger::Reply(words) => {
                     // It must hear that, even if this node ends.
@@ -130,7 +130,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         }
         let heard = self.peers.handshake(index, |connection, _| connection.hear(words))?;
         if heard == Heard::Stale {
-            self.incidents.note(Incident::Stale);
+            self.reliability.stale += 1;
             return Some(buffer);
         }
         let now = self.now();
@@ -178,7 +178,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
     fn forgotten(&mut self, index: u16) {
         let Some(peer) = self.peers.get(index) else { return };
         if peer.is_idle() {
-            self.incidents.note(Incident::Release);
+            self.reliability.released += 1;
             self.vacate(index);
         } else if self.peers.handshake(index, |connection, _| connection.call_again()) == Some(true) {
             // It never had it, and now this side has packets.
@@ -212,7 +212,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         if agreed {
             // It must hear that, even if this node ends.
             self.last_packet = Some(self.now());
-            self.incidents.note(Incident::Release);
+            self.reliability.released += 1;
             self.vacate(index);
         }
     }
