@@ -20,7 +20,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// Data to be written into a region.
 pub struct Put<A: 'static> {
-    /// An endpoint of the task that the region belongs to; the order of operations is that of those to this endpoint.
+    /// An endpoint of the task that the region belongs to: a fence to it is behind this put. Puts without signals to another
+    /// node are carried out in the order of calls, whichever of its endpoints they name.
     pub target: Endpoint,
     /// The region; its owner gave [`Rights::WRITE`](crate::region::Rights::WRITE).
     pub region: RegionHandle,
