@@ -110,7 +110,9 @@ impl Ends {
     }
 }
 
-/// What a port owns while it is open, and leaves to its next opening.
+/// What a port owns while it is open, and leaves to its next opening. The default, of what is left in one that closes, allocates
+/// nothing.
+#[derive(Default)]
 struct Share {
     /// The generation of its client.
     generation: u32,
@@ -170,15 +172,11 @@ impl Shm {
         };
         let station = |_| PortSlot {
             closed: Mutex::new(Some(Share {
-                generation: 0,
                 out: (0..ports).map(|_| OnceCell::new()).collect(),
                 idle: (0..ports).map(|_| Cell::new(None)).collect(),
-                current: None,
-                until: 0,
                 waiting: Vec::with_capacity(ports),
-                next: 0,
                 gated: Vec::with_capacity(ports),
-                heeded: 0,
+                ..Share::default()
             })),
             announced: Mutex::new(Vec::with_capacity(ports)),
             announcements: AtomicUsize::new(0),
@@ -203,21 +201,6 @@ impl Shm {
 }
 
 impl Share {
-    /// What is left in a port that closes; allocates nothing.
-    fn nothing() -> Self {
-        Self {
-            generation: 0,
-            out: Box::new([]),
-            idle: Box::new([]),
-            current: None,
-            until: 0,
-            waiting: Vec::new(),
-            next: 0,
-            gated: Vec::new(),
-            heeded: 0,
-        }
-    }
-
     /// The client is now of this generation. If it is another, all its pairs begin anew.
     fn serve(&mut self, generation: u32) {
         if self.generation == generation {
@@ -246,11 +229,6 @@ pub struct ShmPort {
 }
 
 impl ShmPort {
-    /// This port's number.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// Makes sure that there is a ring from here to `target`, whose port need not be open, for this client.
     ///
     /// # Errors
@@ -317,11 +295,8 @@ impl ShmPort {
         header: &[u8],
         data: &[u8],
     ) -> Result<(), PushError> {
-        Ok(self.connected(target)?.push_inline(
-            what(Kind::EagerFirst, dispatch) | WHOLE | BARE,
-            header,
-            data,
-        )?)
+        let what = what(Kind::EagerFirst, dispatch) | WHOLE | BARE;
+        Ok(self.connected(target)?.push_inline(what, header, data)?)
     }
 
     /// Queues one packet for the port `target`, copying `header` and `data`. The envelope's origin is this
@@ -459,8 +434,7 @@ impl ShmPort {
 
 impl Drop for ShmPort {
     fn drop(&mut self) {
-        let share = core::mem::replace(&mut self.share, Share::nothing());
-        *self.station.closed.lock() = Some(share);
+        *self.station.closed.lock() = Some(core::mem::take(&mut self.share));
     }
 }
 

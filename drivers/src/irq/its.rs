@@ -10,12 +10,15 @@
 //! | second, third | tables of devices and of collections, flat; a collection is what goes to one hart |
 //! | a hart's | which LPIs are pending there |
 
+mod working;
+
 use super::registers::Registers;
 use super::{IrqError, Message, Sender};
 use alloc::alloc::{Layout, alloc_zeroed};
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::AtomicU64;
 use heapless::Vec;
+use working::{By, Working};
 
 /// Registers; those of 64 bits are accessed by halves.
 const CONTROL: usize = 0x00;
@@ -160,12 +163,6 @@ pub(super) struct Its<B> {
     state: State,
 }
 
-/// What commands take: the service's registers, and how its memory comes to be seen.
-struct By<'a, B, H> {
-    its: &'a B,
-    harts: &'a H,
-}
-
 enum State {
     /// So far no device sends messages.
     Off,
@@ -183,29 +180,6 @@ impl State {
             Self::Off => Err(IrqError::NoInterrupt),
         }
     }
-}
-
-/// A device's message.
-struct Lpi {
-    device: u32,
-    /// Its collection.
-    to: usize,
-    on: bool,
-}
-
-/// What has been started.
-struct Working {
-    memory: &'static [AtomicU64],
-    /// Some of the memory is not seen through the harts' caches.
-    apart: bool,
-    /// The next command's place, and how many before it are not carried out.
-    next: usize,
-    queued: usize,
-    /// How many devices there can be.
-    devices: u64,
-    /// By collection: the hart, and what the service calls it.
-    harts: Vec<(u64, u64), HARTS>,
-    lpis: Vec<Lpi, MOST>,
 }
 
 /// Looks until `is` holds.
@@ -341,16 +315,7 @@ impl<B: Block> Its<B> {
         }
         its.write(CONTROL, its.read(CONTROL) | ENABLED);
         let devices = devices.0.min(2 << field(13, 5));
-        let mut working =
-            Working { memory, apart, next: 0, queued: 0, devices, harts: named, lpis: Vec::new() };
-        let by = By { its, harts: interface };
-        for hart in 0..working.harts.len() {
-            let (_, name) = working.harts[hart];
-            working.command(&by, [0x09, 0, VALID | name | hart as u64, 0])?;
-            working.synchronise(&by, hart)?;
-        }
-        working.carry_out(&by)?;
-        Ok(working)
+        Working::new(&By { its, harts: interface }, (memory, apart), devices, named)
     }
 
     /// Gives its table of this kind the part of memory that begins with `first`: how many entries that holds, and whether it is seen
@@ -380,139 +345,6 @@ impl<B: Block> Its<B> {
             self.redistributors.tell(frame + at, memory, REDISTRIBUTOR_CACHES_AT, self.coherent)
         };
         told.map(tell).contains(&true)
-    }
-}
-
-impl Working {
-    fn index(&self, number: u32) -> Result<usize, IrqError> {
-        let index = number.checked_sub(FIRST).map(|index| index as usize);
-        index.filter(|&index| index < self.lpis.len()).ok_or(IrqError::NoInterrupt)
-    }
-
-    /// Writes a command behind the others, which are carried out first if there is no place for one more: a ring that is full
-    /// would look empty.
-    fn command(&mut self, by: &By<impl Block, impl Harts>, words: [u64; COMMAND]) -> Result<(), IrqError> {
-        if self.queued == COMMANDS - 1 {
-            self.carry_out(by)?;
-        }
-        let place = &self.memory[self.next * COMMAND..][..COMMAND];
-        for (place, word) in place.iter().zip(words) {
-            place.store(word.to_le(), Ordering::Relaxed);
-        }
-        self.bring(by, place);
-        self.next = (self.next + 1) % COMMANDS;
-        self.queued += 1;
-        Ok(())
-    }
-
-    /// Brings these words to where they are read.
-    fn bring(&self, by: &By<impl Block, impl Harts>, words: &[AtomicU64]) {
-        if self.apart {
-            by.harts.write_back(words);
-        }
-    }
-
-    /// What was told so far has come to the collection's hart when this has been carried out.
-    fn synchronise(&mut self, by: &By<impl Block, impl Harts>, collection: usize) -> Result<(), IrqError> {
-        let (_, name) = self.harts[collection];
-        self.command(by, [0x05, 0, name, 0])
-    }
-
-    /// The byte of an LPI is read anew.
-    fn invalidate(&mut self, by: &By<impl Block, impl Harts>, device: u32) -> Result<(), IrqError> {
-        self.command(by, [0x0c | u64::from(device) << 32, u64::from(EVENT), 0, 0])
-    }
-
-    /// Has all commands be carried out.
-    fn carry_out(&mut self, by: &By<impl Block, impl Harts>) -> Result<(), IrqError> {
-        if self.queued == 0 {
-            return Ok(());
-        }
-        let its = by.its;
-        by.harts.barrier();
-        let written = (self.next * COMMAND * size_of::<u64>()) as u32;
-        its.write(WRITTEN, written);
-        wait(|| its.read(READ) == written || its.read(READ) & STALLED != 0)?;
-        if its.read(READ) != written {
-            return Err(IrqError::Stuck);
-        }
-        self.queued = 0;
-        Ok(())
-    }
-
-    /// Sets an LPI's byte.
-    fn set_byte(&self, by: &By<impl Block, impl Harts>, lpi: usize, byte: u8) {
-        let word = &self.memory[LPI_BYTES];
-        let mut bytes = word.load(Ordering::Relaxed).to_ne_bytes();
-        bytes[lpi] = byte;
-        word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
-        self.bring(by, core::slice::from_ref(word));
-    }
-
-    /// Its byte so far.
-    fn byte(&self, lpi: usize) -> u8 {
-        self.memory[LPI_BYTES].load(Ordering::Relaxed).to_ne_bytes()[lpi]
-    }
-
-    fn add(&mut self, by: &By<impl Block, impl Harts>, device: u32, priority: u8) -> Result<u32, IrqError> {
-        let lpi = self.lpis.len();
-        let known = self.lpis.iter().any(|other| other.device == device);
-        if lpi == MOST || known || u64::from(device) >= self.devices {
-            return Err(IrqError::NoInterrupt);
-        }
-        self.set_byte(by, lpi, priority & !3 | GROUP_1);
-        let number = FIRST + lpi as u32;
-        let table = address(&self.memory[DEVICE_TABLES + lpi * DEVICE_TABLE]);
-        let named = u64::from(device) << 32;
-        // Its messages are numbered by one bit.
-        self.command(by, [0x08 | named, 0, VALID | table, 0])?;
-        self.command(by, [0x0a | named, u64::from(number) << 32 | u64::from(EVENT), 0, 0])?;
-        self.invalidate(by, device)?;
-        self.synchronise(by, 0)?;
-        self.carry_out(by)?;
-        // There is room, as was seen.
-        let _ = self.lpis.push(Lpi { device, to: 0, on: false });
-        Ok(number)
-    }
-
-    fn route(
-        &mut self,
-        by: &By<impl Block, impl Harts>,
-        numbers: impl Iterator<Item = u32>,
-        to: Option<u64>,
-    ) -> Result<(), IrqError> {
-        let find = |to| self.harts.iter().position(|&(hart, _)| hart == to).ok_or(IrqError::NoHart);
-        let to = to.map(find).transpose()?;
-        // All are known before the first command.
-        let mut indices: Vec<usize, MOST> = Vec::new();
-        for number in numbers {
-            let index = self.index(number)?;
-            if !indices.contains(&index) {
-                indices.push(index).map_err(|_| IrqError::NoInterrupt)?;
-            }
-        }
-        for &index in &indices {
-            let Lpi { device, to: before, on } = self.lpis[index];
-            let after = to.unwrap_or(before);
-            if after != before {
-                // What is pending goes along.
-                self.command(by, [0x01 | u64::from(device) << 32, u64::from(EVENT), after as u64, 0])?;
-                self.synchronise(by, before)?;
-            }
-            if on != to.is_some() {
-                self.set_byte(by, index, self.byte(index) ^ ON);
-                self.invalidate(by, device)?;
-            }
-            if after != before || on != to.is_some() {
-                self.synchronise(by, after)?;
-            }
-        }
-        self.carry_out(by)?;
-        for index in indices {
-            let lpi = &mut self.lpis[index];
-            (lpi.to, lpi.on) = (to.unwrap_or(lpi.to), to.is_some());
-        }
-        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! A service that carries out what it is told when it is told, and what becomes of messages by that.
 
 use super::*;
+use core::sync::atomic::Ordering;
 use proptest::prelude::*;
 use spin::Mutex;
 use std::boxed::Box;
