@@ -7,13 +7,14 @@
 //! unit puts that packet into the reception FIFO of the endpoint. It waits with the messages to that endpoint, as it may find no
 //! buffer there; the packets before it go with the other puts, which messages never overtake.
 
-use crate::device::{Full, Path, Port};
+use crate::device::{Path, Port};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::layout::{Cursor, Layout, Segment};
-use crate::packet::{Envelope, HEADER_LIMIT, SIGNAL_BYTES};
+use crate::packet::{Envelope, HEADER_LIMIT, Kind, SIGNAL_BYTES};
 use crate::payload::{Payload, PayloadIter};
 use crate::region::{RegionFault, RegionHandle, RegionId};
+use crate::transport::Queued;
 use heapless::Vec;
 use rings::buffer::Lease;
 use zerocopy::{FromBytes, IntoBytes};
@@ -135,21 +136,32 @@ impl PutState {
         (len > 0 || last).then_some(PutPacket { header, offset, len, last, cursor })
     }
 
-    /// Queues it.
-    ///
-    /// # Errors
-    /// [`Full`]; nothing was queued.
-    #[inline]
-    pub(crate) fn push<P: Port>(
+    /// Queues packets as `next` makes them until the path is full. `of` says, by whether it is the last, of what kind and with what
+    /// dispatch id each is.
+    #[inline(always)]
+    pub(crate) fn push_all<P: Port>(
         &mut self,
         port: &mut P,
         path: Path,
-        envelope: &Envelope,
-        packet: &PutPacket,
-    ) -> Result<(), Full> {
-        self.data.push(port, path, envelope, &packet.header, packet.len)?;
-        self.cursor = packet.cursor;
-        Ok(())
+        mut envelope: Envelope,
+        next: impl Fn(&Self, usize) -> Option<PutPacket>,
+        of: impl Fn(bool) -> (Kind, u8),
+    ) -> Queued {
+        let mtu = port.mtu();
+        let mut some = false;
+        while let Some(packet) = next(self, mtu) {
+            envelope.offset = packet.offset;
+            (envelope.kind, envelope.dispatch) = of(packet.last);
+            if self.data.push(port, path, &envelope, &packet.header, packet.len).is_err() {
+                return Queued::stopped(some);
+            }
+            self.cursor = packet.cursor;
+            some = true;
+            if packet.last {
+                break;
+            }
+        }
+        Queued::All
     }
 
     /// Header, offset and length of the next packet of at most `mtu` bytes, and the cursor behind it.

@@ -17,7 +17,7 @@ const BRING: u8 = 30;
 /// What a task brings to a meeting.
 pub type Words = [u64; 2];
 
-struct Slot {
+struct Brought {
     words: [AtomicU64; 2],
     /// The number of the meeting that the words are for.
     meeting: AtomicU32,
@@ -26,7 +26,7 @@ struct Slot {
 /// One task's share of all meetings.
 pub struct Meeting {
     task: &'static Task,
-    places: &'static [[Slot; 2]],
+    places: &'static [[Brought; 2]],
     held: u32,
 }
 
@@ -36,8 +36,8 @@ impl Meeting {
     pub fn prepare(task: &'static Task, builder: ClientBuilder) -> Result<(Self, ClientBuilder), JobError> {
         let memory = task.memory();
         let zero = || AtomicU64::new(0);
-        let place = || Slot { words: [zero(), zero()], meeting: AtomicU32::new(0) };
-        let places: &'static [[Slot; 2]] = memory.fill(task.tasks() as usize, || [place(), place()])?;
+        let place = || Brought { words: [zero(), zero()], meeting: AtomicU32::new(0) };
+        let places: &'static [[Brought; 2]] = memory.fill(task.tasks() as usize, || [place(), place()])?;
         let bring = memory.place(move |_: &mut Active, message: &Message| {
             let number = u32::read_from_bytes(message.header).unwrap_or(0);
             let words = Words::read_from_bytes(message.data).unwrap_or([0; 2]);
@@ -92,7 +92,7 @@ impl Meeting {
     }
 }
 
-fn put(place: &Slot, words: Words, meeting: u32) {
+fn put(place: &Brought, words: Words, meeting: u32) {
     for (room, word) in place.words.iter().zip(words) {
         room.store(word, Relaxed);
     }

@@ -207,32 +207,22 @@ impl<P: Port> Active<P> {
 
     /// Queues packets of a put until its path is full.
     pub(crate) fn queue_put(&mut self, number: u8) -> Queued {
-        let mtu = self.port.mtu();
+        let origin = self.transport.me();
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
         let (target, wants_reply) = (operation.target, operation.awaits.is_some());
         let (Some(path), Action::Put(state)) = (operation.path, &mut operation.action) else {
             return Queued::All;
         };
-        let mut some = false;
-        loop {
-            let Some(packet) = state.next_packet(mtu) else { return Queued::All };
-            let (offset, last) = (packet.offset, packet.last);
-            let (kind, dispatch) = match (wants_reply, last) {
+        let (kind, total) = (Kind::Put, state.total());
+        let envelope = Envelope { kind, dispatch: 0, origin, target, message, offset: 0, total };
+        state.push_all(&mut self.port, path, envelope, PutState::next_packet, |last| {
+            match (wants_reply, last) {
                 (true, true) => (Kind::PutLast, 0),
                 (true, false) => (Kind::Put, ENDS),
                 (false, _) => (Kind::Put, 0),
-            };
-            let (origin, total) = (self.transport.me(), state.total());
-            let envelope = Envelope { kind, dispatch, origin, target, message, offset, total };
-            if state.push(&mut self.port, path, &envelope, &packet).is_err() {
-                return Queued::stopped(some);
             }
-            some = true;
-            if last {
-                return Queued::All;
-            }
-        }
+        })
     }
 
     /// As [`put`](Self::put), and tells the target: once all data is in the region a handler of the target endpoint is called,
@@ -302,7 +292,7 @@ impl<P: Port> Active<P> {
     /// Queues packets of a put with signal until its path is full.
     #[inline(never)]
     pub(crate) fn queue_put_signal(&mut self, number: u8) -> Queued {
-        let (mtu, origin) = (self.port.mtu(), self.transport.me());
+        let origin = self.transport.me();
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
         let (target, acked) = (operation.target, operation.awaits.is_some());
@@ -320,24 +310,14 @@ impl<P: Port> Active<P> {
             let envelope = Envelope { kind, dispatch, origin, target, message, offset: 0, total: 0 };
             return Queued::whole(self.port.push_bcopy(path, &envelope, &signal.header, &[]).is_ok());
         }
-        let mut some = false;
-        loop {
-            let Some(packet) = state.next_before(signal, mtu) else { return Queued::All };
-            let (kind, dispatch) = match (packet.last, acked) {
-                (false, _) => (Kind::Put, ENDS),
-                (true, false) => (Kind::PutSignal, signal.dispatch),
-                (true, true) => (Kind::PutSignalAcked, signal.dispatch),
-            };
-            let (offset, total, last) = (packet.offset, state.total(), packet.last);
-            let envelope = Envelope { kind, dispatch, origin, target, message, offset, total };
-            if state.push(&mut self.port, path, &envelope, &packet).is_err() {
-                return Queued::stopped(some);
-            }
-            some = true;
-            if last {
-                return Queued::All;
-            }
-        }
+        let (kind, total) = (Kind::Put, state.total());
+        let envelope = Envelope { kind, dispatch: 0, origin, target, message, offset: 0, total };
+        let next = |state: &PutState, mtu| state.next_before(signal, mtu);
+        state.push_all(&mut self.port, path, envelope, next, |last| match (last, acked) {
+            (false, _) => (Kind::Put, ENDS),
+            (true, false) => (Kind::PutSignal, signal.dispatch),
+            (true, true) => (Kind::PutSignalAcked, signal.dispatch),
+        })
     }
 
     /// The signal of a put whose data the message unit has placed, or refused.

@@ -1,6 +1,7 @@
 //! Rounds over the nodes for which something has changed: what the switches of the torus and of the tree share.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io::{Read, Write};
 
 use super::stream::FrameStream;
@@ -50,6 +51,23 @@ pub struct Plug<'a, S> {
     pub stream: &'a mut Option<FrameStream<S>>,
     /// Why the stream has ended.
     pub left: &'a mut Option<String>,
+}
+
+/// What a node's place holds, for people, behind what was said of its router.
+pub fn describe<S: Read + Write>(
+    stream: &Option<FrameStream<S>>,
+    left: &Option<String>,
+    text: &mut impl fmt::Write,
+) -> fmt::Result {
+    match (stream, left) {
+        (Some(stream), _) => {
+            let (unread, unwritten) = stream.backlog();
+            let stalled = if stream.is_stalled() { ", the node does not read" } else { "" };
+            writeln!(text, "; stream {unread} bytes in, {unwritten} bytes out{stalled}")
+        }
+        (None, Some(why)) => writeln!(text, "; left: {why}"),
+        (None, None) => writeln!(text, "; never connected"),
+    }
 }
 
 /// A switch with a stream at each node.

@@ -30,7 +30,7 @@ impl Ports {
     }
 
     /// Learns from a frame that came in at port `from`. Returns the ports that it goes out at.
-    pub fn pass(&mut self, from: u32, frame: &[u8]) -> impl Iterator<Item = u32> + use<> {
+    pub fn forward(&mut self, from: u32, frame: &[u8]) -> impl Iterator<Item = u32> + use<> {
         if let Some((_, station)) = addresses(frame) {
             let before = self.find(station);
             let forget = before.and_then(|port| self.0.get_mut(port as usize));

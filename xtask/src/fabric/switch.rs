@@ -1,6 +1,6 @@
 //! What arrives, moves and leaves in one round: the nodes' streams around the torus.
 
-use super::awake::{Awake, Plug, Rounds};
+use super::awake::{Awake, Plug, Rounds, describe};
 use super::fault_injector::FaultInjector;
 use super::faults::LinkDown;
 use super::frame::{self, ETHER_TYPE, ETHER_TYPE_RELIABLE, FABRIC, FrameHeader, rank_address};
@@ -210,7 +210,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     fn carry(&mut self, rank: u32, frame: Vec<u8>) {
         let Some(ports) = &mut self.plain else { return self.admit(rank, frame) };
         self.nodes[rank as usize].sent += frame.len();
-        for port in ports.pass(rank, &frame) {
+        for port in ports.forward(rank, &frame) {
             let number = self.injector.as_mut().map_or(0, |injector| injector.number(rank, port));
             let packet = Packet { number, ..Packet::new(rank, port, frame.clone()) };
             if self.torus.deliver(packet).is_err() {
@@ -419,15 +419,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             if held > 0 {
                 let _ = write!(text, "; {held} held back by faults");
             }
-            let _ = match (&node.stream, &node.left) {
-                (Some(stream), _) => {
-                    let (unread, unwritten) = stream.backlog();
-                    let stalled = if stream.is_stalled() { ", the node does not read" } else { "" };
-                    writeln!(text, "; stream {unread} bytes in, {unwritten} bytes out{stalled}")
-                }
-                (None, Some(why)) => writeln!(text, "; left: {why}"),
-                (None, None) => writeln!(text, "; never connected"),
-            };
+            let _ = describe(&node.stream, &node.left, &mut text);
         }
         text
     }

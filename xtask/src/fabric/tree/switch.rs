@@ -1,6 +1,6 @@
 //! What arrives, moves and leaves in one round: the nodes' streams around the tree.
 
-use super::super::awake::{Awake, Plug, Rounds};
+use super::super::awake::{Awake, Plug, Rounds, describe};
 use super::super::dice::Dice;
 use super::super::faults::Faults;
 use super::super::stream::FrameStream;
@@ -404,15 +404,7 @@ impl<S: Read + Write> TreeSwitch<S> {
             if pending > 0 {
                 let _ = write!(text, "; {pending} packets wait before it");
             }
-            let _ = match (&station.stream, &station.left) {
-                (Some(stream), _) => {
-                    let (unread, unwritten) = stream.backlog();
-                    let stalled = if stream.is_stalled() { ", the node does not read" } else { "" };
-                    writeln!(text, "; stream {unread} bytes in, {unwritten} bytes out{stalled}")
-                }
-                (None, Some(why)) => writeln!(text, "; left: {why}"),
-                (None, None) => writeln!(text, "; never connected"),
-            };
+            let _ = describe(&station.stream, &station.left, &mut text);
         }
         text
     }
