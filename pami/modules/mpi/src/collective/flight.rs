@@ -1,5 +1,6 @@
 //! Collectives from their call to their end. PAMI has those wait that find no room there, in the order of calls; what is
-//! left to wait for here is memory to pack data in, and the answer to whether a reduction has the large place.
+//! left to wait for here is memory to pack data in, and the answer to whether a reduction has the large place. PAMI's queue does
+//! not hold those: what it takes has its memory, and the algorithm that a reduction gets hangs on the answer.
 //!
 //! # No circle of waits (SPEC R-1)
 //!
