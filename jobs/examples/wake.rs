@@ -2,6 +2,8 @@
 //!
 //! Hart 1 of task 0 sleeps on context 1 between rounds; hart 0, and then task 1, wake it after letting it fall
 //! asleep. A lost wake-up shows as a run past its deadline, one too many in the number of wake-ups that is printed.
+//!
+//! With a task on each hart all others ask task 0, and sleep until it answers: harts interrupt one another as often as they can.
 #![no_std]
 #![no_main]
 
@@ -13,7 +15,10 @@ kernel::entry!(main, jobs::USAGE);
 
 const TOUCH: u8 = 0;
 const BEGIN: u8 = 1;
+const ASK: u8 = 2;
 const ROUNDS: u32 = 50;
+/// How often each task asks.
+const QUESTIONS: u32 = 5000;
 /// Long enough for the other hart to fall asleep, most of the time.
 const PAUSE_NS: u64 = 2_000_000;
 
@@ -26,6 +31,9 @@ struct Touches {
 }
 
 fn main(task: &'static Task) -> Result<(), JobError> {
+    if task.harts() == 1 && task.tasks() > 1 {
+        return ask(task);
+    }
     let memory = task.memory();
     let zero = || AtomicU32::new(0);
     let touches: &'static Touches =
@@ -55,7 +63,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         return Ok(());
     }
     if task.harts() < 2 || task.tasks() < 2 {
-        return Err(JobError::Other("wake takes two harts and two nodes at least, in SMP mode"));
+        return Err(JobError::Other("wake takes two harts at least, and two nodes or a task on each hart"));
     }
     let other = kernel::context(&mut client, 1)?;
     let poster = other.poster();
@@ -87,6 +95,38 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     // The neighbour's touches come while this hart sleeps too, so either may have to run the message unit.
     context.wait_for(PAUSE_NS * u64::from(ROUNDS), |_| touches.torus.load(Relaxed) == ROUNDS);
     task.join(1);
+    Ok(())
+}
+
+/// Task 0 answers what the others ask, each one question at a time.
+fn ask(task: &'static Task) -> Result<(), JobError> {
+    let memory = task.memory();
+    let asked: &'static AtomicU32 = memory.place(AtomicU32::new(0))?;
+    let unanswered: &'static AtomicU32 = memory.place(AtomicU32::new(0))?;
+    let answer = memory.place(move |active: &mut Active, message: &Message| {
+        asked.fetch_add(1, Relaxed);
+        if active.endpoint().task() == 0 && active.send_immediate(message.origin, ASK, &[], &[]).is_err() {
+            unanswered.fetch_add(1, Relaxed);
+        }
+        Receive::Done
+    })?;
+    let mut client = task.client("wake").dispatch(ASK, answer).create()?;
+    let mut context = kernel::context(&mut client, 0)?;
+    // Sleeps as soon as there is nothing to do.
+    context.set_polls(0);
+    if task.number() == 0 {
+        context.wait(|_| asked.load(Relaxed) == QUESTIONS * (task.tasks() - 1));
+        if unanswered.load(Relaxed) > 0 {
+            return Err(JobError::Other("there was no room for an answer"));
+        }
+        defmt::println!("{=u32} questions were answered", asked.load(Relaxed));
+        return Ok(());
+    }
+    let first = client.endpoint(0, 0)?;
+    for question in 1..=QUESTIONS {
+        context.retry(|active| active.send_immediate(first, ASK, &[], &[]))?;
+        context.wait(|_| asked.load(Relaxed) == question);
+    }
     Ok(())
 }
 

@@ -42,8 +42,8 @@ fn one_task_each(shape: &Shape) -> Option<&'static str> {
 }
 
 fn sleepers(shape: &Shape) -> Option<&'static str> {
-    let good = shape.harts >= 2 && shape.nodes >= 2 && shape.tasks == shape.nodes;
-    (!good).then_some("takes two harts and two nodes at least, in SMP mode")
+    let good = shape.harts >= 2 && (shape.nodes >= 2 || shape.tasks > shape.nodes);
+    (!good).then_some("takes two harts at least, and two nodes or a task on each hart")
 }
 
 fn with_an_idle_hart(shape: &Shape) -> Option<&'static str> {

@@ -41,7 +41,9 @@ fn sleep(hart: usize, deadline_ns: Option<u64>) {
     }
     IDLE.fall_asleep(hart, clock::now_ns());
     trace::note(Event::Sleep);
-    arch::wait_for_interrupt();
+    if !board::is_pending() {
+        arch::wait_for_interrupt();
+    }
     trace::note(Event::Slept);
     IDLE.wake_up(hart, clock::now_ns());
     if deadline_ns.is_some() {

@@ -114,6 +114,11 @@ pub trait Controller: Sync {
     /// Lets that much reach the calling hart.
     fn accept(&self, here: u64, what: Accept);
 
+    /// Whether an interrupt waits to be claimed by the calling hart that may not end its sleep.
+    fn is_pending(&self, _here: u64) -> bool {
+        false
+    }
+
     /// Takes the calling hart's most urgent pending interrupt, if it has one.
     fn claim(&self, here: u64) -> Option<u32>;
 

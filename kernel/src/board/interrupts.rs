@@ -165,12 +165,17 @@ pub(crate) fn interrupt_hart(hart: usize) {
     }
 }
 
+/// Whether an interrupt waits for this hart that may not end its sleep.
+pub(crate) fn is_pending() -> bool {
+    here().is_some_and(|(controller, here)| controller.is_pending(here))
+}
+
 /// Takes the next pending interrupt of this hart.
 pub(crate) fn claim() -> Option<Claim> {
     if arch::claim_own_interrupt() {
         return Some(Claim::Own);
     }
-    if arch::device_interrupts() { taken() } else { None }
+    if arch::device_interrupts() || is_pending() { taken() } else { None }
 }
 
 /// The interrupt that this hart is to take. What is pending but not taken stays so: it is to end the next sleep.

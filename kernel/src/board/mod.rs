@@ -29,8 +29,8 @@ pub(crate) use cards::{Card, CardInterrupt, Cards, Found};
 pub(crate) use devices::console;
 pub(crate) use exit::exit;
 pub(crate) use interrupts::{
-    Claim, add_adapter_interrupt, claim, complete, heap_bytes, interrupt_hart, mask, route_adapters,
-    route_line, start_interrupts, start_interrupts_here, take_line, taken, unmask,
+    Claim, add_adapter_interrupt, claim, complete, heap_bytes, interrupt_hart, is_pending, mask,
+    route_adapters, route_line, start_interrupts, start_interrupts_here, take_line, taken, unmask,
 };
 
 /// Network cards of a node: on the torus, on the tree.

@@ -212,6 +212,19 @@ fn b1_the_same_image_drives_the_aplic_that_the_tree_names() {
     }
 }
 
+#[test]
+fn n8_harts_that_interrupt_one_another_all_the_time_sleep_through_nothing() {
+    for (board, arch) in
+        [(Board::VirtAia, Arch::Riscv64), (Board::Virt, Arch::Riscv64), (Board::Virt, Arch::Aarch64)]
+    {
+        let run = Run::new("wake").board(board).arch(arch).torus("1").harts(8).mode(Mode::Vn);
+        // What harts are asked interrupts them too.
+        let outcome = run.silence(Duration::ZERO).timeout(2 * DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, "35000 questions were answered"), 1, "{}", outcome.explain());
+    }
+}
+
 /// Nodes whose cards interrupt by messages: what went to one of several harts that sleep is not lost when another takes its place,
 /// harts do not wake each other for nothing, and a link that goes down is told so too. Nothing else runs `idle` for so many seconds.
 fn messages(board: Board, arch: Arch, machine: &str, seconds: &str) {

@@ -131,7 +131,8 @@ const JOBS: &[Job] = &[
     job("snippets", &[], "2x2", Well("the sum of all numbers is")),
     job("stalled", &["--messages", "20000"], "2x2", Well("20000 messages came, 0 out of order")),
     job("tree", &[], "2x2", Well("combinations of all operators and types, all right")),
-    job("wake", &[], "2", Well("woken by a timer, not before its time")).with_one_task("in SMP mode"),
+    job("wake", &[], "2", Well("woken by a timer, not before its time"))
+        .says_in_vn("questions were answered"),
 ];
 
 #[test]

@@ -22,6 +22,10 @@ impl File for Fake {
         self.0.lock().1.contains(&(identity as u32))
     }
 
+    fn top(&self) -> u32 {
+        self.0.lock().1.last().copied().unwrap_or(0)
+    }
+
     fn claim(&self) -> u32 {
         self.0.lock().1.pop().unwrap_or(0)
     }
@@ -102,6 +106,16 @@ fn r5_whom_a_message_is_for_is_known_before_it_is_sent_and_looked_up_after_it_is
     assert_eq!(barriers(), 1);
     imsic.interface.0.lock().1.push(FIRST_PLAIN as u32);
     assert_eq!((imsic.claim(0), barriers()), (Some(7), 2));
+}
+
+#[test]
+fn n8_a_message_that_came_while_others_were_claimed_is_pending_whatever_the_line_says() {
+    let (imsic, ..) = fake();
+    assert!(!imsic.is_pending(0));
+    imsic.interface.0.lock().1.extend([CALL as u32; 2]);
+    assert!(imsic.is_pending(0));
+    assert_eq!((imsic.claim(0), imsic.is_pending(0)), (Some(CALLED), true));
+    assert_eq!((imsic.claim(0), imsic.is_pending(0)), (Some(CALLED), false));
 }
 
 #[test]

@@ -73,6 +73,13 @@ impl imsic::File for OwnFile {
         bits >> (identity % 64) & 1 != 0
     }
 
+    fn top(&self) -> u32 {
+        let top: u64;
+        // SAFETY: reads stopei, which changes nothing.
+        unsafe { asm!("csrr {}, 0x15c", out(reg) top, options(nostack, preserves_flags)) }
+        (top >> 16) as u32
+    }
+
     fn claim(&self) -> u32 {
         let top: u64;
         // SAFETY: reads stopei, and with the write takes what it said.
