@@ -76,7 +76,8 @@ end
 local tree_packet = Proto("pamir_tree", "Pamir tree packet")
 local tree_kinds = {
   [0] = "Hello", [1] = "Welcome", [2] = "Contribute", [3] = "Result", [4] = "Broadcast", [5] = "Credit", [6] = "Allocate",
-  [7] = "Opened", [8] = "Refused", [9] = "Release", [10] = "Closed"
+  [7] = "Opened", [8] = "Refused", [9] = "Release", [10] = "Closed",
+  [11] = "Ship", [12] = "Reply"
 }
 local statuses = {
   [0] = "Good", [1] = "Mismatch", [2] = "Dead", [3] = "Exhausted", [4] = "BadMembers", [5] = "Busy"

@@ -8,6 +8,7 @@
 //! | [`frame_ring`], [`pace`], [`serial`] | frames that wait for the serial line; its rate; who sends when |
 //! | [`timeline`], `trace` | what harts do and when, kept for the host |
 //! | [`idle`] | the share of recent time in which a task's harts were idle |
+//! | [`file_calls`] | a node's calls to its I/O node, as they lie on the wire; shared with the host tool |
 //! | [`job_error`] | why a job failed |
 //! | [`segments`] | memory that tasks of a node share |
 //! | [`devicetree`] | what the device tree says of the machine, and of where its harts are |
@@ -28,6 +29,7 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod devicetree;
+pub mod file_calls;
 pub mod frame_ring;
 pub mod idle;
 pub mod interrupt_routing;

@@ -20,8 +20,8 @@ use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
 use crate::{
-    bench, claims, conform, docs, doctor, firmware, helper, inspect, jobs, json, node, picture, serial,
-    service, table, trace,
+    bench, claims, conform, docs, doctor, firmware, helper, inspect, io_node, jobs, json, node, picture,
+    serial, service, table, trace,
 };
 use nodes::{Host, Qemu};
 
@@ -75,6 +75,9 @@ enum Verb {
     /// Install and build what the tests boot: the emulators, and all jobs in one image for each architecture
     #[command(hide = true)]
     Images,
+    /// Be an I/O node of a run, which starts it
+    #[command(hide = true)]
+    IoNode(io_node::Settings),
     /// Try a board step by step, from its console to the NAS benchmarks
     ///
     /// Each step needs what those before it showed; the first that fails says what to look at. A step that needs what the
@@ -360,6 +363,7 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
             let line = serial::Line::open(line.as_deref(), baud)?;
             serial::listen(&words, line, Duration::from_secs(ask.into()), voice)
         }
+        Verb::IoNode(settings) => io_node::serve(&settings).map(|()| 0).context("this I/O node"),
         Verb::Inspect { node, run } => {
             voice.print(inspect::inspect(None, node, run.as_deref())?.trim_end());
             Ok(0)

@@ -60,6 +60,11 @@ impl Helper {
         self.child.stderr.take()
     }
 
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
     /// Waits for its end.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait();

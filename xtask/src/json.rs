@@ -152,7 +152,12 @@ fn link((direction, to, Traffic { packets, bytes }): (Direction, u32, Traffic)) 
 }
 
 fn tree(tree: &TreeStatistics) -> Value {
-    json!({ "steps": tree.steps, "class_routes": tree.opened, "refused": tree.refused })
+    json!({
+        "steps": tree.steps,
+        "class_routes": tree.opened,
+        "refused": tree.refused,
+        "shipped": tree.shipped,
+    })
 }
 
 fn tree_node(node: &TreeNodeStatistics) -> Value {

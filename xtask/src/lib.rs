@@ -17,6 +17,7 @@ pub mod firmware;
 pub mod helper;
 pub mod image;
 pub mod inspect;
+pub mod io_node;
 pub mod jobs;
 pub mod json;
 pub mod log;

@@ -11,6 +11,7 @@ mod door;
 mod faults;
 mod folder;
 mod harm;
+mod io_nodes;
 mod life;
 mod outcome;
 mod partition;
@@ -52,6 +53,7 @@ use crate::personality::{HartTopology, Personality, arguments};
 use crate::{image, jobs, setup};
 use cores::Cores;
 use faults::Plan;
+use io_nodes::IoNodes;
 use segment::Share;
 use settings::{Image, Pin};
 use state::State;
@@ -134,7 +136,9 @@ impl Run {
             partition.prepare(&machine, self.board.has_tree(), &folder)?;
             config.nodes_listen = Some(partition.listeners(config.tree));
         }
+        config.io_nodes = plan.io_nodes;
         let fabric = Fabric::start(config).context("cannot start the fabric")?;
+        let mut io_nodes = IoNodes::start(&self, plan.io_nodes, &fabric, &folder)?;
 
         if !self.board.is_emulated() && shape.nodes() > 1 {
             self.voice.say(&way.to_string());
@@ -155,6 +159,7 @@ impl Run {
         let watch = Watch {
             nodes,
             fabric: &fabric,
+            io_nodes: &io_nodes,
             state: &state,
             door: &mut door,
             firmware: firmware.as_ref(),
@@ -185,6 +190,7 @@ impl Run {
         if let Some(partition) = &mut partition {
             partition.stop(&mut nodes);
         }
+        remarks.extend(io_nodes.lost());
         for node in &mut nodes {
             if partition.is_none() {
                 node.tear_down()?;

@@ -28,6 +28,8 @@ pub const VERSION: u8 = 1;
 pub const HEADER_BYTES: usize = 24;
 /// Most bytes of payload.
 pub const MOST_PAYLOAD: usize = 4096;
+/// Calls of one node to its I/O node that may be on their way at once.
+pub const SHIPPED_CALLS: usize = 8;
 /// Ethernet protocol number: one of those for local experiments.
 pub const ETHER_TYPE: u16 = 0x88b5;
 /// The rank that stands for the network itself.
@@ -68,10 +70,16 @@ pub enum TreePacketKind {
     Release = 9,
     /// To each member: the route is gone.
     Closed = 10,
+    /// A node's call to its I/O node; the argument is its place among the node's [`SHIPPED_CALLS`], the sequence tells it from
+    /// earlier ones there. The payload is the I/O node's concern.
+    Ship = 11,
+    /// The answer to that node alone, with place and sequence of the call. A status other than good is the network's own: there
+    /// was nobody to answer, and there is no payload. Towards the network the origin is the node that called.
+    Reply = 12,
 }
 
 impl TreePacketKind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 13] = [
         Self::Hello,
         Self::Welcome,
         Self::Contribute,
@@ -83,6 +91,8 @@ impl TreePacketKind {
         Self::Refused,
         Self::Release,
         Self::Closed,
+        Self::Ship,
+        Self::Reply,
     ];
 }
 
@@ -95,7 +105,7 @@ pub enum Status {
     Good = 0,
     /// Contributions differ in sequence, operation or length: the job is at fault. There is no result.
     Mismatch = 1,
-    /// A node that had to contribute has left, see the origin. There is no result.
+    /// A node that had to contribute has left, see the origin, or the I/O node that had to answer. There is no result.
     Dead = 2,
     /// At some router between the members no class route is free.
     Exhausted = 3,
@@ -103,11 +113,20 @@ pub enum Status {
     BadMembers = 4,
     /// A member has not read for long.
     Busy = 5,
+    /// The job was given no I/O nodes: who started it has to.
+    NoIoNode = 6,
 }
 
 impl Status {
-    const ALL: [Self; 6] =
-        [Self::Good, Self::Mismatch, Self::Dead, Self::Exhausted, Self::BadMembers, Self::Busy];
+    const ALL: [Self; 7] = [
+        Self::Good,
+        Self::Mismatch,
+        Self::Dead,
+        Self::Exhausted,
+        Self::BadMembers,
+        Self::Busy,
+        Self::NoIoNode,
+    ];
 }
 
 impl core::fmt::Display for Status {
@@ -119,6 +138,7 @@ impl core::fmt::Display for Status {
             Self::Exhausted => "no class route is free at some router between the members",
             Self::BadMembers => "the members are none, outside the tree or without the requester",
             Self::Busy => "a member of the class route does not read: try again later",
+            Self::NoIoNode => "the job was given no I/O nodes",
         })
     }
 }
@@ -279,7 +299,7 @@ mod tests {
     use std::vec::Vec;
 
     fn envelopes() -> impl Strategy<Value = TreeEnvelope> {
-        let bytes = (0usize..11, 0u8..16, any::<u8>(), 0usize..30, 0usize..6, 0u8..4);
+        let bytes = (0usize..13, 0u8..16, any::<u8>(), 0usize..30, 0usize..7, 0u8..4);
         (bytes, any::<[u32; 3]>(), any::<u16>()).prop_map(
             |((kind, id, generation, operation, status, role), [origin, sequence, argument], taken)| {
                 TreeEnvelope {

@@ -83,6 +83,17 @@ struct Nodes {
     /// Join the nodes by the torus only, not by the collective (tree) network as well
     #[arg(long)]
     no_tree: bool,
+    /// Let the job have files: those in DIR, which is made if it is not there, and nothing outside of it
+    ///
+    /// I/O nodes act on them, processes of this machine at the root of the tree network.
+    #[arg(long, value_name = "DIR")]
+    files: Option<PathBuf>,
+    /// Bytes that these files may grow by, all together, as in 64MiB; what is removed does not give them back
+    #[arg(long, value_name = "SIZE", requires = "files", default_value = "1GiB", value_parser = size)]
+    files_limit: u64,
+    /// How many I/O nodes the nodes are divided among [default: one for every 64]
+    #[arg(long, value_name = "N", requires = "files", value_parser = clap::value_parser!(u32).range(1..))]
+    io_nodes: Option<u32>,
     /// Stop the job after this many seconds, counted from the nodes' start [default: 120, none with a debugger]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
@@ -124,10 +135,10 @@ struct Nodes {
     /// Serial lines are no faster than this, as real ones; log lines that find no room are dropped and counted
     #[arg(long, value_name = "BITS_PER_SECOND", value_parser = clap::value_parser!(u32).range(i64::from(kernel::personality::MIN_BAUD)..))]
     baud: Option<u32>,
-    /// Kill a node so long after all have joined, as in node=3@2s (may be given several times)
+    /// Kill a node so long after all have joined, as in node=3@2s, or an I/O node, as in io=0@2s (may be given several times)
     ///
     /// The other nodes are told, and end by themselves or meet the deadline.
-    #[arg(long, value_name = "node=NODE@TIME")]
+    #[arg(long, value_name = "node=NODE@TIME|io=N@TIME")]
     kill: Vec<String>,
     /// Pull the cables of a node so long after all have joined, as in node=3@2s (may be given several times)
     #[arg(long, value_name = "node=NODE@TIME")]
@@ -206,6 +217,8 @@ impl Nodes {
         run = run.silence(Duration::from_secs(self.silence));
         run = self.pause.into_iter().fold(run, Run::pause);
         run = self.unplug.into_iter().fold(run, Run::unplug);
+        run = self.files.into_iter().fold(run, Run::files).files_limit(self.files_limit);
+        run = self.io_nodes.into_iter().fold(run, Run::io_nodes);
         run = self.link_down.into_iter().fold(run, Run::link_down);
         run = self.image.into_iter().fold(run, Run::image);
         self.logs.into_iter().fold(run, Run::logs)
@@ -295,7 +308,29 @@ impl Host {
     }
 }
 
+/// A number of bytes, as in 4096, 64KiB, 64MiB or 2GiB.
+fn size(word: &str) -> Result<u64, String> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    let unit = units.iter().find_map(|&(unit, shift)| Some((word.strip_suffix(unit)?, shift)));
+    let (number, shift) = unit.unwrap_or((word, 0));
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| format!("{word:?} is no size: write it as in 4096, 64KiB, 64MiB or 2GiB"))
+}
+
 fn level() -> impl TypedValueParser<Value = Level> {
     PossibleValuesParser::new(Level::ALL.map(Level::name))
         .try_map(|name| name.parse::<Level>().map_err(|_| "no level"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s2_a_limit_of_bytes_is_read_in_its_unit() {
+        assert_eq!([size("4096"), size("64KiB"), size("1GiB")], [Ok(4096), Ok(64 << 10), Ok(1 << 30)]);
+        for wrong in ["", "MiB", "1MB", "-1", "99999999999GiB", "1.5GiB"] {
+            assert!(size(wrong).is_err_and(|why| why.contains("64MiB")), "{wrong}");
+        }
+    }
 }

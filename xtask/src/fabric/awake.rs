@@ -25,6 +25,11 @@ impl Awake {
         self.awake.extend(ranks);
     }
 
+    /// This one is to be looked at in the next round.
+    pub fn changed_also(&mut self, rank: u32) {
+        self.changed.insert(rank);
+    }
+
     /// Whether packets are held back before a node, which is then looked at in each round.
     pub fn hold(&mut self, rank: u32, holds: bool) {
         if holds {

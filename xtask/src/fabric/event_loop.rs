@@ -43,7 +43,7 @@ pub struct Progress {
 /// The state of the fabric's thread.
 pub struct EventLoop {
     poll: Poll,
-    /// Of both networks, by rank; gone once its node has connected.
+    /// Of both networks, by rank; none where it listens itself, or has connected.
     listeners: [Vec<Option<UnixListener>>; 2],
     switch: Switch<UnixStream, BufWriter<File>>,
     tree: Option<TreeSwitch<UnixStream>>,
@@ -81,7 +81,7 @@ impl EventLoop {
     /// No epoll, or the capture file cannot be made (the message names it).
     pub fn new(
         config: &Config,
-        mut listeners: [Vec<UnixListener>; 2],
+        mut listeners: [Vec<Option<UnixListener>>; 2],
         commands: Receiver<Command>,
         progress: Arc<Progress>,
     ) -> io::Result<(Self, Waker)> {
@@ -94,14 +94,15 @@ impl EventLoop {
         let waker = Waker::new(poll.registry(), WAKE)?;
         for (network, listeners) in listeners.iter_mut().enumerate() {
             for (rank, listener) in listeners.iter_mut().enumerate() {
+                let Some(listener) = listener else { continue };
                 let source = Source { rank, network, stream: false };
                 poll.registry().register(listener, source.token(), Interest::READABLE)?;
             }
         }
         let switch = Switch::new(config, capture.transpose()?);
-        let tree =
-            config.tree.then(|| TreeSwitch::new(config.shape.nodes(), config.queue_room, config.faults));
-        let listeners = listeners.map(|listeners| listeners.into_iter().map(Some).collect());
+        let tree = config.tree.then(|| {
+            TreeSwitch::new(config.shape.nodes(), config.io_nodes, config.queue_room, config.faults)
+        });
         let mut event_loop = Self { poll, listeners, switch, tree, commands, progress };
         for (network, sockets) in config.nodes_listen.iter().flatten().enumerate() {
             for (rank, socket) in sockets.iter().enumerate() {

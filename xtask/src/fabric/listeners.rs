@@ -24,11 +24,17 @@ impl Drop for Sockets {
     }
 }
 
-/// Makes `NAME-N.sock` in `folder` for each of `nodes` nodes; replaces sockets an earlier run left there.
+/// Makes `NAME-N.sock` in `folder` for each of `nodes` nodes but the first `own`, which listen themselves; replaces sockets an earlier
+/// run left there.
 ///
 /// # Errors
 /// Why a listener or the folder cannot be made; the message names it.
-pub fn bind(folder: &Path, name: &str, nodes: u32) -> io::Result<(Sockets, Vec<UnixListener>)> {
+pub fn bind(
+    folder: &Path,
+    name: &str,
+    own: u32,
+    nodes: u32,
+) -> io::Result<(Sockets, Vec<Option<UnixListener>>)> {
     std::fs::create_dir_all(folder).map_err(|error| named(folder, &error))?;
     let mut sockets = Sockets(Vec::new());
     let mut listeners = Vec::new();
@@ -37,7 +43,8 @@ pub fn bind(folder: &Path, name: &str, nodes: u32) -> io::Result<(Sockets, Vec<U
         if path.symlink_metadata().is_ok_and(|meta| meta.file_type().is_socket()) {
             std::fs::remove_file(&path).map_err(|error| named(&path, &error))?;
         }
-        listeners.push(UnixListener::bind(&path).map_err(|error| named(&path, &error))?);
+        let bind = || UnixListener::bind(&path).map_err(|error| named(&path, &error));
+        listeners.push((node >= own).then(bind).transpose()?);
         sockets.0.push(path);
     }
     Ok((sockets, listeners))

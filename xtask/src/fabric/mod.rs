@@ -101,6 +101,8 @@ pub struct Config {
     pub tree: bool,
     /// Where the nodes listen for the torus and for the tree, by rank, if they do and the fabric does not.
     pub nodes_listen: Option<[Vec<PathBuf>; 2]>,
+    /// I/O nodes on the tree; their listeners are those behind the nodes'.
+    pub io_nodes: u32,
     /// Whether there is a plain Ethernet switch instead of the torus. Nodes gather themselves then.
     pub plain: bool,
 }
@@ -117,6 +119,7 @@ impl Config {
             links_down: Vec::new(),
             tree: false,
             nodes_listen: None,
+            io_nodes: 0,
             plain: false,
         }
     }
@@ -148,10 +151,11 @@ impl Fabric {
     pub fn start(config: Config) -> io::Result<FabricHandle> {
         let (commands, inbox) = channel();
         let progress = Arc::new(Progress::default());
-        let nodes = if config.nodes_listen.is_some() { 0 } else { config.shape.nodes() };
-        let bind = |name, nodes| listeners::bind(&config.sockets, name, nodes);
-        let (sockets, listeners) = bind("node", nodes)?;
-        let (tree_sockets, tree_listeners) = bind("tree", if config.tree { nodes } else { 0 })?;
+        let own = if config.nodes_listen.is_some() { config.shape.nodes() } else { 0 };
+        let bind = |name, nodes| listeners::bind(&config.sockets, name, own, nodes);
+        let (sockets, listeners) = bind("node", config.shape.nodes())?;
+        let (tree_sockets, tree_listeners) =
+            bind("tree", if config.tree { config.shape.nodes() + config.io_nodes } else { 0 })?;
         let listeners = [listeners, tree_listeners];
         let (event_loop, waker) = EventLoop::new(&config, listeners, inbox, Arc::clone(&progress))?;
         let thread = std::thread::Builder::new().name("fabric".into()).spawn(move || event_loop.run())?;
@@ -181,6 +185,16 @@ impl FabricHandle {
     /// Where node `node` connects its second network card to, if there is a tree.
     pub fn tree_socket(&self, node: u32) -> Option<&Path> {
         self.tree_sockets.paths().get(node as usize).map(PathBuf::as_path)
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> u32 {
+        self.sockets.paths().len() as u32
+    }
+
+    /// Where I/O node `number` of those that the fabric was made with connects to, if there is a tree.
+    pub fn io_socket(&self, number: u32) -> Option<&Path> {
+        self.tree_socket(self.nodes() + number)
     }
 
     /// Nodes that have said a valid Hello.

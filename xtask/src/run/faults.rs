@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use pami::topology::TorusShape;
 
-use super::harm::{Kill, KillWhen};
+use super::harm::{Harm, Kill, KillWhen};
 use super::settings::Run;
 use crate::fabric::{Faults, LinkDown};
 
@@ -17,6 +17,8 @@ pub struct Plan {
     pub links_down: Vec<LinkDown>,
     /// For the watch.
     pub kills: Vec<Kill>,
+    /// How many I/O nodes there are.
+    pub io_nodes: u32,
 }
 
 impl Plan {
@@ -44,21 +46,29 @@ impl Plan {
         for (words, harm) in &run.harm_words {
             kills.push(Kill::parse(words, *harm).map_err(|why| anyhow!("cannot {harm} {words:?}: {why}"))?);
         }
-        if let Some(Kill { node, harm, .. }) = kills.iter().find(|kill| kill.node >= shape.nodes()) {
+        let io_nodes = run.io_node_count(shape.nodes())?;
+        let is_io = |kill: &&Kill| kill.harm == Harm::LoseIo;
+        if let Some(Kill { node, .. }) = kills.iter().filter(is_io).find(|kill| kill.node >= io_nodes) {
+            bail!("there is no I/O node {node} to kill: the run has {io_nodes}");
+        }
+        let others = || kills.iter().filter(|kill| !is_io(kill));
+        if let Some(Kill { node, harm, .. }) = others().find(|kill| kill.node >= shape.nodes()) {
             bail!("there is no node {node} to {harm}: the last one of {shape} is {}", shape.nodes() - 1);
         }
         let links_down = run.links_down.iter().map(link_down).collect::<Result<_>>()?;
-        Ok(Self { faults: faults.transpose()?, links_down, kills })
+        Ok(Self { faults: faults.transpose()?, links_down, kills, io_nodes })
     }
 }
 
 /// What was asked for and did not take place in a run that lasted so long after all nodes had joined.
 pub fn not_taken(kills: &[Kill], links_down: &[LinkDown], lasted: Duration) -> Vec<String> {
-    let kills = kills.iter().map(|kill| match &kill.when {
-        KillWhen::After(time) => {
-            format!("node {} came to no harm: the job ended before {:.2} s", kill.node, time.as_secs_f64())
-        }
-        KillWhen::Line(text) => format!("node {} came to no harm: no line has {text:?}", kill.node),
+    let kills = kills.iter().map(|kill| {
+        let whom = if kill.harm == Harm::LoseIo { "I/O node" } else { "node" };
+        let why = match &kill.when {
+            KillWhen::After(time) => format!("the job ended before {:.2} s", time.as_secs_f64()),
+            KillWhen::Line(text) => format!("no line has {text:?}"),
+        };
+        format!("{whom} {} came to no harm: {why}", kill.node)
     });
     let links = links_down.iter().filter(|down| down.from >= lasted);
     let links = links.map(|down| format!("the link {down} was never down: the job ended before"));
@@ -67,7 +77,6 @@ pub fn not_taken(kills: &[Kill], links_down: &[LinkDown], lasted: Duration) -> V
 
 #[cfg(test)]
 mod tests {
-    use super::super::harm::Harm;
     use super::*;
 
     #[test]

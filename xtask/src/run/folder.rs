@@ -6,6 +6,7 @@
 //! | `node-N.log` | its decoded console: log lines, reports, statuses, firmware text |
 //! | `node-N.raw` | its console's bytes |
 //! | `node-N.qemu` | what its emulator complained about |
+//! | `io-N.txt` | what an I/O node complained about |
 //! | `dump.txt` | the state of all nodes, if the run failed |
 //! | `torus.pcap` | all packets, in a quiet run that was not told where to write them |
 

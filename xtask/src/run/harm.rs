@@ -33,12 +33,14 @@ pub enum Harm {
     /// The link of its card on the torus is down for so long, or for ever: the node sees it, as it would a cable that was
     /// pulled; the fabric does not.
     Unplug(Option<Duration>),
+    /// An I/O node is killed; the number is its own.
+    LoseIo,
 }
 
 impl fmt::Display for Harm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Kill => "kill",
+            Self::Kill | Self::LoseIo => "kill",
             Self::Cut => "cut",
             Self::Pause(_) => "pause",
             Self::Unplug(_) => "unplug",
@@ -65,16 +67,18 @@ impl Kill {
         Self { node, harm, when, heard: false }
     }
 
-    /// Reads `node=3@2s`; of what lasts for a while `node=3@2s+5s`.
+    /// Reads `node=3@2s`; to be killed also `io=0@2s`, an I/O node; of what lasts for a while `node=3@2s+5s`.
     pub fn parse(words: &str, harm: Harm) -> Result<Self, String> {
         let (form, like) = match harm {
-            Harm::Kill | Harm::Cut => ("TIME", "node=3@2s"),
+            Harm::Kill | Harm::LoseIo | Harm::Cut => ("TIME", "node=3@2s"),
             Harm::Pause(_) => ("TIME+TIME", "node=3@2s+5s"),
             Harm::Unplug(_) => ("TIME, or NODE@TIME+TIME", "node=3@2s+5s"),
         };
         let form = || format!("write node=NODE@{form}, as in {like}");
-        let (node, when) =
-            words.strip_prefix("node=").and_then(|rest| rest.split_once('@')).ok_or_else(form)?;
+        let io_node = words.strip_prefix("io=").filter(|_| harm == Harm::Kill);
+        let harm = if io_node.is_some() { Harm::LoseIo } else { harm };
+        let rest = io_node.or(words.strip_prefix("node="));
+        let (node, when) = rest.and_then(|rest| rest.split_once('@')).ok_or_else(form)?;
         let node =
             node.parse().map_err(|_| format!("{node:?} is no node: write its number, as in {like}"))?;
         let (when, harm) = match harm {
@@ -95,6 +99,13 @@ impl Kill {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn s2_an_io_node_is_killed_and_suffers_nothing_else() {
+        let kill = Kill::parse("io=1@2s", Harm::Kill).expect("a kill");
+        assert_eq!((kill.node, kill.harm), (1, Harm::LoseIo));
+        assert!(Kill::parse("io=1@2s", Harm::Cut).is_err());
+    }
 
     #[test]
     fn x4_a_link_is_down_for_a_while_or_for_ever() {

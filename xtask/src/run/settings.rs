@@ -35,6 +35,22 @@ pub(super) enum Pin {
     To(String),
 }
 
+/// What a job's files shall be.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    /// The directory that they are in, which is made if it is not there.
+    pub directory: PathBuf,
+    /// Bytes that they may grow by, all together.
+    pub limit: u64,
+    /// How many I/O nodes; as many as are needed if nothing is said.
+    pub io_nodes: Option<u32>,
+    /// The program that an I/O node is; this one if nothing is said.
+    pub program: Option<PathBuf>,
+}
+
+/// Bytes that a job's files may grow by, if nothing is said.
+const FILES_LIMIT: u64 = 1 << 30;
+
 /// A run to be: how many nodes of what kind do which job.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -56,6 +72,7 @@ pub struct Run {
     pub(super) counts_links: bool,
     pub(super) agent: bool,
     pub(super) tree: bool,
+    pub(super) files: Option<Files>,
     pub(super) arguments: Vec<String>,
     pub(super) deadline: Option<Duration>,
     pub(super) silence: Option<Duration>,
@@ -104,6 +121,7 @@ impl Run {
             counts_links: false,
             agent: false,
             tree: true,
+            files: None,
             arguments: Vec::new(),
             deadline: Some(Duration::from_secs(120)),
             silence: Some(Duration::from_secs(60)),
@@ -244,6 +262,31 @@ impl Run {
         self
     }
 
+    /// The job has files: those in this directory, which is made if it is not there (SPEC S-2). They may grow by 1 GiB.
+    pub fn files(mut self, directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
+        self.files = Some(Files { directory, limit: FILES_LIMIT, io_nodes: None, program: None });
+        self
+    }
+
+    /// Bytes that the job's [files](Self::files) may grow by, all together; I/O nodes share them equally.
+    pub fn files_limit(mut self, bytes: u64) -> Self {
+        self.files = self.files.map(|files| Files { limit: bytes, ..files });
+        self
+    }
+
+    /// How many I/O nodes serve the job's [files](Self::files), which nodes are divided among; else one for every 64.
+    pub fn io_nodes(mut self, count: u32) -> Self {
+        self.files = self.files.map(|files| Files { io_nodes: Some(count), ..files });
+        self
+    }
+
+    /// The program that I/O nodes of the job's [files](Self::files) are: what `cargo xtask` is, if that is not the one that runs.
+    pub fn io_program(mut self, program: impl Into<PathBuf>) -> Self {
+        self.files = self.files.map(|files| Files { program: Some(program.into()), ..files });
+        self
+    }
+
     /// The job's arguments, each a single word.
     pub fn args<T: Into<String>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
         self.arguments = arguments.into_iter().map(Into::into).collect();
@@ -343,7 +386,14 @@ impl Run {
         self
     }
 
-    /// Kills a node's emulator at a time after all had joined, as in `node=3@2s`; the others [go on](Self::go_on).
+    /// Kills an I/O node at some moment.
+    pub fn kill_io_node_at(mut self, number: u32, when: KillWhen) -> Self {
+        self.kills.push(Kill::new(number, Harm::LoseIo, when));
+        self
+    }
+
+    /// Kills a node's emulator at a time after all had joined, as in `node=3@2s`, or an I/O node, as in `io=0@2s`; the others
+    /// [go on](Self::go_on).
     pub fn kill(mut self, words: impl Into<String>) -> Self {
         self.harm_words.push((words.into(), Harm::Kill));
         self.go_on()

@@ -11,6 +11,7 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::door::Door;
 use super::harm::{Harm, Kill, KillWhen};
+use super::io_nodes::IoNodes;
 use super::life::Life;
 use super::outcome::Ending;
 use super::state::State;
@@ -36,6 +37,8 @@ pub struct Watch<'a> {
     pub nodes: Vec<Watched>,
     /// Their network.
     pub fabric: &'a FabricHandle,
+    /// What acts on the job's files.
+    pub io_nodes: &'a IoNodes,
     /// What tells how they are, and who asks that meanwhile.
     pub state: &'a State<'a>,
     /// See [`state`](Self::state).
@@ -191,6 +194,7 @@ impl Watch<'_> {
             }
             match harm {
                 Harm::Kill => node.guest().kill()?,
+                Harm::LoseIo => self.io_nodes.kill(rank),
                 Harm::Cut => self.fabric.cut(rank),
                 Harm::Pause(length) => {
                     node.guest().pause()?;
@@ -207,7 +211,7 @@ impl Watch<'_> {
             match harm {
                 Harm::Pause(_) => node.guest().resume()?,
                 Harm::Unplug(_) => set_link(node, true)?,
-                Harm::Kill | Harm::Cut => {}
+                Harm::Kill | Harm::Cut | Harm::LoseIo => {}
             }
         }
         Ok(())

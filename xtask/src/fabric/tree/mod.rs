@@ -10,6 +10,7 @@
 //! | `model::route_state` | one class route at one router |
 //! | `model::routes` | setting class routes up and giving them up |
 //! | `switch` | what arrives, moves and leaves in one round |
+//! | `shipping` | calls of nodes to their I/O nodes |
 //! | `port` | one node: its stream and its ends of class routes |
 //! | `frame` | Ethernet frames |
 //! | [`statistics`] | what is counted |
@@ -23,6 +24,7 @@
 mod frame;
 pub mod model;
 mod port;
+mod shipping;
 pub mod statistics;
 mod switch;
 

@@ -3,6 +3,7 @@
 use super::super::stream::FrameStream;
 use super::super::traffic::Traffic;
 use super::model::RoutedPacket;
+use super::shipping::Calls;
 use super::statistics::TreeDropped;
 use pami::combine::{CLASS_ROUTES, ClassRoute, CreditWindow, TreeEnvelope};
 use std::collections::VecDeque;
@@ -41,6 +42,8 @@ pub struct NodeLink<S> {
     pub joined: bool,
     /// What it is to be told outside of all windows, in order.
     pub notices: VecDeque<TreeEnvelope>,
+    /// Its calls to its I/O node.
+    pub calls: Calls,
     /// By the class route's id.
     pub ports: [Option<Port>; CLASS_ROUTES],
     /// The class route that is served next.
@@ -68,6 +71,7 @@ impl<S: Read + Write> NodeLink<S> {
             death_told: false,
             joined: false,
             notices: VecDeque::new(),
+            calls: Calls::default(),
             ports,
             turn: 0,
             delivered: Traffic::default(),

@@ -66,6 +66,8 @@ pub struct TreeStatistics {
     pub opened: u64,
     /// Class routes that were refused.
     pub refused: u64,
+    /// Calls that nodes sent to their I/O nodes.
+    pub shipped: u64,
     /// By rank.
     pub nodes: Vec<TreeNodeStatistics>,
 }

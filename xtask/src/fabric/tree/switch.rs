@@ -7,6 +7,7 @@ use super::super::stream::FrameStream;
 use super::frame::{self, Wrong};
 use super::model::{Body, Change, RoutedPacket, Tree};
 use super::port::{NodeLink, Port, Recorder};
+use super::shipping::{self, IoNode, Shipping};
 use super::statistics::{TreeNodeStatistics, TreeStatistics};
 use pami::combine::packet::NETWORK;
 use pami::combine::{
@@ -25,6 +26,7 @@ const MOST_NOTICES: usize = 64;
 pub struct TreeSwitch<S> {
     tree: Tree,
     stations: Vec<NodeLink<S>>,
+    shipping: Shipping<S>,
     delay: Option<(Duration, Duration)>,
     seed: u64,
     opened: u64,
@@ -49,11 +51,13 @@ impl<S: Read + Write> NodeLink<S> {
 }
 
 impl<S: Read + Write> TreeSwitch<S> {
-    /// A tree of `nodes` nodes without any stream yet; its queues have room for `room` packets each.
-    pub fn new(nodes: u32, room: usize, faults: Option<Faults>) -> Self {
+    /// A tree of `nodes` nodes, with so many I/O nodes, without any stream yet; its queues have room for `room` packets each.
+    /// I/O nodes have the ranks behind those of the nodes.
+    pub fn new(nodes: u32, io_nodes: u32, room: usize, faults: Option<Faults>) -> Self {
         Self {
             tree: Tree::new(nodes, room),
             stations: (0..nodes).map(|_| NodeLink::new()).collect(),
+            shipping: Shipping::new(nodes, io_nodes),
             delay: faults.and_then(|faults| faults.delay),
             seed: faults.map_or(0, |faults| faults.seed),
             opened: 0,
@@ -111,7 +115,9 @@ impl<S: Read + Write> TreeSwitch<S> {
     fn take_in(&mut self, rank: u32, now: Duration, record: Recorder) -> bool {
         let mut taken = false;
         loop {
-            let station = &mut self.stations[rank as usize];
+            let Some(station) = self.stations.get_mut(rank as usize) else {
+                return self.take_answers(rank, record);
+            };
             let Some(stream) = &mut station.stream else { return taken };
             let frame = stream.frame().map(<[u8]>::to_vec);
             let skipped = stream.take_skipped();
@@ -127,6 +133,41 @@ impl<S: Read + Write> TreeSwitch<S> {
             record(&frame);
             self.admit(rank, &frame, now);
             taken = true;
+        }
+    }
+
+    /// Takes all whole frames of an I/O node in: answers to calls. It is the host tool's own, and only dropped from.
+    fn take_answers(&mut self, rank: u32, record: Recorder) -> bool {
+        let mut taken = false;
+        loop {
+            let Some(frame) = self.shipping.io_node(rank).and_then(IoNode::take_frame) else { return taken };
+            record(&frame);
+            taken = true;
+            let packet =
+                frame::read(&frame, rank).ok().and_then(|packet| combine::TreePacket::parse(packet).ok());
+            let Some(combine::TreePacket { envelope, payload }) = packet else { continue };
+            if let Some(station) = self.stations.get_mut(envelope.origin as usize)
+                && envelope.kind == TreePacketKind::Reply
+                && self.shipping.answer(rank, &mut station.calls, &envelope, payload)
+            {
+                self.awake.wake([envelope.origin]);
+            }
+        }
+    }
+
+    /// A node's call goes to its I/O node.
+    fn ship(&mut self, rank: u32, envelope: TreeEnvelope, payload: &[u8]) {
+        let station = &mut self.stations[rank as usize];
+        station.control += 1;
+        match self.shipping.call(rank, &mut station.calls, envelope, payload) {
+            Ok(to) => {
+                self.tree.carry_up(rank, frame::FRAME_BYTES + payload.len());
+                self.awake.wake(to);
+            }
+            Err(()) => {
+                station.dropped.overrun += 1;
+                self.complain(rank, || "it sent more calls than it may have under way".into());
+            }
         }
     }
 
@@ -159,11 +200,13 @@ impl<S: Read + Write> TreeSwitch<S> {
             }
             TreePacketKind::Allocate => self.allocate(rank, envelope.argument, payload),
             TreePacketKind::Release => self.release(rank, envelope.route),
+            TreePacketKind::Ship => self.ship(rank, envelope, payload),
             TreePacketKind::Welcome
             | TreePacketKind::Result
             | TreePacketKind::Opened
             | TreePacketKind::Refused
-            | TreePacketKind::Closed => {
+            | TreePacketKind::Closed
+            | TreePacketKind::Reply => {
                 dropped.malformed += 1;
                 self.complain(rank, || "it sent what only the network sends".into());
             }
@@ -272,7 +315,7 @@ impl<S: Read + Write> TreeSwitch<S> {
     /// Puts what is due into the tree, as far as there is room.
     fn inject(&mut self, rank: u32, now: Duration) -> bool {
         let Self { tree, stations, .. } = self;
-        let station = &mut stations[rank as usize];
+        let Some(station) = stations.get_mut(rank as usize) else { return false };
         let (mut moved, mut left) = (false, 0);
         for port in station.ports.iter_mut().flatten() {
             while port.pending.front().is_some_and(|&(due, _)| due <= now) && tree.has_room(rank, port.route)
@@ -293,9 +336,19 @@ impl<S: Read + Write> TreeSwitch<S> {
 
     /// Gives one node its notices, packets and credits while its stream has room for them.
     fn give_out(&mut self, rank: u32, record: Recorder) -> bool {
-        let Self { tree, stations, .. } = self;
-        let station = &mut stations[rank as usize];
+        let Self { tree, stations, shipping, .. } = self;
+        let Some(station) = stations.get_mut(rank as usize) else {
+            return shipping.io_node(rank).is_some_and(|io_node| io_node.give_out(rank, record));
+        };
         let mut given = false;
+        while station.takes()
+            && let Some((answer, payload)) = station.calls.next()
+        {
+            tree.carry_down(rank, frame::FRAME_BYTES + payload.len());
+            station.send(rank, &answer, &payload, record);
+            station.control += 1;
+            given = true;
+        }
         while station.takes()
             && let Some(notice) = station.notices.pop_front()
         {
@@ -389,6 +442,7 @@ impl<S: Read + Write> TreeSwitch<S> {
             steps: self.tree.steps(),
             opened: self.opened,
             refused: self.refused,
+            shipped: self.shipping.shipped(),
             nodes: self.stations.iter().zip(self.tree.counters()).map(node).collect(),
         }
     }
@@ -406,6 +460,7 @@ impl<S: Read + Write> TreeSwitch<S> {
             }
             let _ = describe(&station.stream, &station.left, &mut text);
         }
+        self.shipping.describe(&mut text);
         text
     }
 }
@@ -416,8 +471,19 @@ impl<S: Read + Write> Rounds<S> for TreeSwitch<S> {
     }
 
     fn plug(&mut self, rank: u32) -> Option<Plug<'_, S>> {
+        if let Some(io_node) = self.shipping.io_node(rank) {
+            return Some(io_node.plug());
+        }
         let station = self.stations.get_mut(rank as usize)?;
         Some(Plug { stream: &mut station.stream, left: &mut station.left })
+    }
+
+    fn departed(&mut self, rank: u32) {
+        let Some(io_node) = self.shipping.io_node(rank) else { return };
+        for call in io_node.abandon() {
+            shipping::fail(&mut self.stations[call.origin as usize].calls, &call);
+            self.awake.changed_also(call.origin);
+        }
     }
 }
 

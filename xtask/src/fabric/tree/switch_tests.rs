@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::rc::Rc;
 
+#[path = "shipping_tests.rs"]
+mod shipping;
+
 /// Both directions of a stream.
 #[derive(Default)]
 struct Wires {
@@ -56,8 +59,14 @@ struct Bench {
 
 impl Bench {
     fn new(nodes: u32, faults: &str) -> Self {
+        Self::with_io_nodes(nodes, 0, faults)
+    }
+
+    /// I/O nodes have the ranks behind the nodes.
+    fn with_io_nodes(nodes: u32, io_nodes: u32, faults: &str) -> Self {
         let faults = (!faults.is_empty()).then(|| faults.parse().unwrap());
-        let mut switch = TreeSwitch::new(nodes, 8, faults);
+        let mut switch = TreeSwitch::new(nodes, io_nodes, 8, faults);
+        let nodes = nodes + io_nodes;
         let wires: Vec<Wire> = (0..nodes).map(|_| Wire::default()).collect();
         for (rank, wire) in (0..).zip(&wires) {
             wire.0.borrow_mut().room = usize::MAX;
@@ -307,7 +316,7 @@ fn d9_what_is_no_packet_of_a_node_is_counted_and_dropped() {
         with(5, 1),    // to a node
         with(14, 9),
         with(15, 3),
-        with(15, 11),
+        with(15, 13),
         with(16, 16),
         with(30, 6),
         with(36, 3), // version, kind, ...

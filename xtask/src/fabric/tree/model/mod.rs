@@ -107,6 +107,22 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// A packet of so many bytes goes from `rank` up to the root outside of class routes: it is counted.
+    pub fn carry_up(&mut self, mut rank: u32, bytes: usize) {
+        while let Some(parent) = self.shape.parent(rank) {
+            self.routers[rank as usize].counters.up += bytes;
+            rank = parent;
+        }
+    }
+
+    /// The same from the root down to `rank`.
+    pub fn carry_down(&mut self, mut rank: u32, bytes: usize) {
+        while let Some(parent) = self.shape.parent(rank) {
+            self.routers[parent as usize].counters.down[self.shape.side(rank)] += bytes;
+            rank = parent;
+        }
+    }
+
     /// An empty tree over `nodes` nodes whose queues have room for `room` packets each, at least one. It has the class
     /// route of all nodes.
     pub fn new(nodes: u32, room: usize) -> Self {
