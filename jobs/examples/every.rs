@@ -42,6 +42,8 @@ mod hello;
 mod hostile;
 #[path = "idle.rs"]
 mod idle;
+#[path = "io/main.rs"]
+mod io;
 #[path = "modules/main.rs"]
 mod modules;
 #[path = "mpi-suite/main.rs"]

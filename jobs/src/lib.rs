@@ -276,6 +276,15 @@ pub const USAGE: &[Usage] = &[
     Usage::new("hello", &[]),
     Usage::new("hostile", &[]),
     Usage::new("idle", &[argument("--seconds", Value::Number(0, 3600), "how long [default: 10]")]),
+    Usage::new(
+        "io",
+        &[
+            argument("--size", Value::Number(1, 1 << 20), "MiB of all tasks in each file [default: 8]"),
+            argument("--keep", Value::Flag, "leave the files"),
+            argument("--hostile", Value::Flag, "calls that must fail, in place of all else"),
+        ],
+    )
+    .refusing(on_the_tree),
     Usage {
         words: &[Value::Word(&["alone", "gem", "lossless", "bare", "pair", "team", "mpi"])],
         ..Usage::new("instructions", &[])

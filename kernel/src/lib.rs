@@ -19,7 +19,7 @@
 //! | `clock`, `instructions`, `wakeup` | time; retired instructions; sleep and wake-up of harts |
 //! | `hardware` | the drivers on this node's hardware |
 //! | `heap`, `arena` | the kernel's memory; a task's |
-//! | `task`, `harts`, `messaging`, `joint` | what a job sees: its task, threads, PAMI, collectives of several endpoints |
+//! | `task`, `harts`, `messaging`, `joint`, `files` | what a job sees: its task, threads, PAMI, collectives of several endpoints, files |
 //! | `job`, `node` | the job's `main` and its end; the life of a node |
 //!
 //! `kernel/README.md` draws which may know of which.
@@ -51,6 +51,7 @@ pub use {
     arch::relax,
     arena::{Arena, OutOfMemory},
     drivers::tree_network::{InjectError, TreeArrival},
+    files::{File, FileError, JobFiles, SeekFrom},
     hardware::{Bare, Port, Tree, Unit},
     harts::SpawnError,
     instructions::Instructions,
@@ -73,6 +74,8 @@ mod board;
 mod clock;
 #[cfg(node)]
 mod console;
+#[cfg(node)]
+pub mod files;
 #[cfg(node)]
 mod hardware;
 #[cfg(node)]

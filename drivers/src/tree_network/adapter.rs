@@ -3,6 +3,7 @@
 use super::card::Card;
 use super::counters::{TreeCounters, TreeFaults};
 use super::route::Route;
+use super::shipped::{ShippedCall, ShippedCalls};
 use crate::adapter::RxBuffer;
 use crate::nic::{Nic, SmallMtu};
 use pami::combine::packet::NETWORK;
@@ -27,6 +28,7 @@ pub struct TreeAdapter<N: Nic> {
     welcome: bool,
     routes: [Option<Route>; CLASS_ROUTES],
     request: Request,
+    shipped: ShippedCalls,
     /// Something was refused for want of room in the card.
     starved: bool,
     counters: TreeCounters,
@@ -53,6 +55,7 @@ impl<N: Nic> TreeAdapter<N> {
             welcome: false,
             routes,
             request: Request::None,
+            shipped: ShippedCalls::default(),
             starved: false,
             counters: TreeCounters::default(),
             faults: TreeFaults::default(),
@@ -199,6 +202,41 @@ impl<N: Nic> TreeAdapter<N> {
         if sent { Ok(()) } else { Err(InjectError::Full) }
     }
 
+    /// Sends the node's I/O node a call of `len` bytes, which `fill` writes.
+    ///
+    /// # Errors
+    /// `Full` also while all calls that may be are under way; `Length`.
+    pub fn ship(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<ShippedCall, InjectError> {
+        if len > self.payload() {
+            return Err(InjectError::Length);
+        }
+        let call = self.shipped.free().ok_or(InjectError::Full)?;
+        let envelope = TreeEnvelope {
+            sequence: call.sequence(),
+            argument: call.place(),
+            ..TreeEnvelope::new(TreePacketKind::Ship, ClassRoute::WORLD, self.node)
+        };
+        if !self.send(envelope, len, fill) {
+            return Err(InjectError::Full);
+        }
+        self.shipped.sent(call);
+        Ok(call)
+    }
+
+    /// The answer to a call, once it has come, and how it went; empty if that was not well.
+    pub fn reply(&self, call: ShippedCall) -> Option<(Status, &[u8])> {
+        let packet = TreePacket::parse(self.shipped.answer(call)?.packet()).ok()?;
+        let status = packet.envelope.status;
+        Some((status, if status == Status::Good { packet.payload } else { &[] }))
+    }
+
+    /// The caller has read the answer, or waits for it no more: its buffer goes back.
+    pub fn leave(&mut self, call: ShippedCall) {
+        if let Some(buffer) = self.shipped.leave(call) {
+            self.card.lend(buffer.into_memory());
+        }
+    }
+
     /// Takes in what the network has sent; returns whether that was anything.
     pub fn advance(&mut self) -> bool {
         let mut came = false;
@@ -307,6 +345,11 @@ impl<N: Nic> TreeAdapter<N> {
             TreePacketKind::Welcome if envelope.argument == self.nodes => self.welcome = true,
             TreePacketKind::Result | TreePacketKind::Broadcast | TreePacketKind::Credit => {
                 return self.arrive(&envelope, buffer);
+            }
+            TreePacketKind::Reply => {
+                let Err((buffer, expected)) = self.shipped.arrive(&envelope, buffer) else { return None };
+                self.faults.overrun += u64::from(!expected);
+                return Some(buffer);
             }
             TreePacketKind::Opened => self.open(&envelope),
             TreePacketKind::Refused if matches!(self.request, Request::Pending(tag) if tag == envelope.argument) =>

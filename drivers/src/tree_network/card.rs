@@ -16,7 +16,9 @@ use crate::nic::{self, ETHERNET_HEADER, HEADROOM, Lent, Nic, SmallMtu, TAILROOM}
 use alloc::boxed::Box;
 use alloc::vec;
 use core::cell::UnsafeCell;
-use pami::combine::packet::{ETHER_TYPE, HEADER_BYTES, MOST_PAYLOAD, NETWORK, TreeHeader, mac};
+use pami::combine::packet::{
+    ETHER_TYPE, HEADER_BYTES, MOST_PAYLOAD, NETWORK, SHIPPED_CALLS, TreeHeader, mac,
+};
 use pami::combine::{CLASS_ROUTES, TreeEnvelope, WINDOW};
 use zerocopy::IntoBytes;
 
@@ -28,8 +30,8 @@ const FRAME_START: usize = LINE - FRONT;
 /// Least payload of a packet for the adapter to be of any use, in bytes.
 const LEAST_PAYLOAD: usize = 64;
 
-/// One for every credit of every class route, and some for notices, which are read at once.
-const RX_BUFFERS: usize = CLASS_ROUTES * WINDOW as usize + 16;
+/// One for every credit of every class route and for every answer of the I/O node, and some for notices, which are read at once.
+const RX_BUFFERS: usize = CLASS_ROUTES * WINDOW as usize + SHIPPED_CALLS + 16;
 const _: () = assert!(RX_BUFFERS <= nic::RX_BUFFERS);
 const TX_SLOTS: usize = 64;
 

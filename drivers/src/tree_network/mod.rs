@@ -6,6 +6,7 @@
 //! | `card` | frames on its queues |
 //! | `counters` | what went through, and what went wrong |
 //! | `route` | one class route at this node |
+//! | [`shipped`] | this node's calls to its I/O node |
 //! | [`mod@unit`] | the adapter shared by the harts of a node, and their sleep |
 //!
 //! # How it is driven
@@ -23,8 +24,11 @@
 //! credits, which go along with data. A node that dies shows as a result with [`Status::Dead`](pami::combine::Status),
 //! to all that receive.
 //!
+//! A node's calls to its I/O node go the same way, outside of class routes: the answer comes to that node alone.
+//!
 //! # Who uses it
-//! Engines in `pami`, by [`CollectiveNetwork`](pami::device::CollectiveNetwork), and jobs that want it bare.
+//! Engines in `pami`, by [`CollectiveNetwork`](pami::device::CollectiveNetwork), and jobs that want it bare; the kernel's files for calls to the
+//! I/O node.
 //!
 //! A geometry is on the tree if its nodes are the members of a class route: the world's, or one that its lowest node
 //! asked for under a tag that all agree on. Nodes with several endpoints combine among them first.
@@ -33,6 +37,7 @@ pub mod adapter;
 mod card;
 mod counters;
 mod route;
+pub mod shipped;
 pub mod unit;
 
 #[cfg(test)]
@@ -41,4 +46,5 @@ mod tests;
 pub use adapter::TreeAdapter;
 pub use counters::{TreeCounters, TreeFaults};
 pub use pami::combine::{InjectError, TreeArrival};
+pub use shipped::ShippedCall;
 pub use unit::TreeUnit;

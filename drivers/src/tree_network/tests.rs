@@ -7,7 +7,7 @@ use crate::virtio::VirtioError;
 use crate::virtio::VirtioNet;
 use crate::virtio::fake::{FakeCard, HostHal};
 use core::cell::Cell;
-use pami::combine::packet::{ETHER_TYPE, NETWORK, TreeHeader, mac};
+use pami::combine::packet::{ETHER_TYPE, NETWORK, SHIPPED_CALLS, TreeHeader, mac};
 use pami::combine::{
     AluOperation, CLASS_ROUTES, ClassRoute, Element, MOST_MEMBERS, Operator, Role, RouteMembers, Status,
     TreeEnvelope, TreePacket, TreePacketKind, WINDOW,
@@ -432,4 +432,75 @@ fn n8_what_comes_in_the_middle_of_a_look_is_looked_at_again() {
     unit.look();
     assert_eq!(contribute(), Ok(()));
     assert!(!unit.fall_asleep());
+}
+
+#[test]
+fn s2_a_call_is_answered_in_a_buffer_of_its_own_until_its_caller_has_read_it() {
+    let card = FakeCard::new(MTU);
+    let mut tree = adapter(&card);
+    let reply = |call: &TreeEnvelope, status, payload: &[u8]| {
+        deliver(&card, TreeEnvelope { kind: TreePacketKind::Reply, status, ..*call }, payload);
+    };
+    let ship = |tree: &mut TreeAdapter<Nic>, text: &[u8]| {
+        let call = tree.ship(text.len(), |into| into.copy_from_slice(text))?;
+        tree.flush();
+        let (envelope, payload) = sent(&card).expect("a call");
+        assert_eq!((envelope.kind, &payload[..]), (TreePacketKind::Ship, text));
+        Ok::<_, InjectError>((call, envelope))
+    };
+    let all: Vec<_> = (0..SHIPPED_CALLS).map(|_| ship(&mut tree, b"call").expect("a place")).collect();
+    assert_eq!(tree.ship(0, |_| {}), Err(InjectError::Full));
+    assert_eq!(tree.ship(1025, |_| {}), Err(InjectError::Length));
+    // In any order, and each to its own.
+    for (number, (_, envelope)) in all.iter().enumerate().rev() {
+        reply(envelope, Status::Good, &[number as u8; 3]);
+    }
+    tree.advance();
+    for (number, (call, _)) in all.iter().enumerate() {
+        assert_eq!(tree.reply(*call), Some((Status::Good, &[number as u8; 3][..])));
+        tree.leave(*call);
+        assert_eq!(tree.reply(*call), None);
+    }
+    let (call, envelope) = ship(&mut tree, b"again").expect("a place");
+    reply(&envelope, Status::Dead, b"ignored");
+    tree.advance();
+    assert_eq!(tree.reply(call), Some((Status::Dead, &[][..])));
+    tree.leave(call);
+    assert_eq!(tree.faults().total(), 0);
+}
+
+#[test]
+fn s2_a_late_answer_is_nobody_elses_and_d9_one_to_no_call_is_dropped() {
+    let card = FakeCard::new(MTU);
+    let mut tree = adapter(&card);
+    let call = tree.ship(0, |_| {}).expect("a place");
+    tree.flush();
+    let (envelope, _) = sent(&card).expect("a call");
+    let reply = TreeEnvelope { kind: TreePacketKind::Reply, ..envelope };
+    tree.leave(call);
+    // Its place is not taken until the answer has come.
+    let others: Vec<_> = (1..SHIPPED_CALLS).map(|_| tree.ship(0, |_| {}).expect("a place")).collect();
+    assert_eq!(tree.ship(0, |_| {}), Err(InjectError::Full));
+    deliver(&card, reply, b"late");
+    tree.advance();
+    assert_eq!(tree.faults().total(), 0);
+    let next = tree.ship(0, |_| {}).expect("its place is free");
+    // The same again, others in number and place, one to a call that another answer has come for.
+    for wrong in [
+        reply,
+        TreeEnvelope { sequence: 77, ..reply },
+        TreeEnvelope { argument: SHIPPED_CALLS as u32, ..reply },
+        TreeEnvelope { argument: u32::MAX, ..reply },
+    ] {
+        deliver(&card, wrong, b"wrong");
+    }
+    tree.advance();
+    assert_eq!(tree.faults().overrun, 4);
+    assert!(others.iter().chain([&next]).all(|call| tree.reply(*call).is_none()));
+    // However many come, the card keeps its buffers.
+    for _ in 0..300 {
+        deliver(&card, reply, b"wrong");
+        tree.advance();
+        tree.flush();
+    }
 }

@@ -10,6 +10,7 @@
 
 use super::adapter::TreeAdapter;
 use super::counters::{TreeCounters, TreeFaults};
+use super::shipped::ShippedCall;
 use crate::backoff::Backoff;
 use crate::nic::{Acknowledge, Nic};
 use crate::platform::{MOST_HARTS, Platform};
@@ -187,6 +188,28 @@ impl<P: Platform, N: Nic> TreeUnit<P, N> {
     /// Likewise.
     pub fn release(&self, route: ClassRoute) -> Result<(), InjectError> {
         self.with(|adapter| adapter.release(route))
+    }
+
+    /// See [`TreeAdapter::ship`].
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn ship(&self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<ShippedCall, InjectError> {
+        self.with(|adapter| adapter.ship(len, fill))
+    }
+
+    /// Hands the answer to a call to `take`, once it has come; the call is over then.
+    pub fn reply<R>(&self, call: ShippedCall, take: impl FnOnce(Status, &[u8]) -> R) -> Option<R> {
+        self.with(|adapter| {
+            let taken = adapter.reply(call).map(|(status, payload)| take(status, payload))?;
+            adapter.leave(call);
+            Some(taken)
+        })
+    }
+
+    /// The caller waits for the answer no more.
+    pub fn leave(&self, call: ShippedCall) {
+        self.with(|adapter| adapter.leave(call));
     }
 
     /// What went through so far, and what went wrong.

@@ -269,8 +269,9 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         !self.doorbells.is_empty() || self.arm_asked.load(Ordering::Relaxed)
     }
 
-    /// Sleeps, if nothing came up since the caller armed its bell. The caller looks for work again either way.
-    pub(super) fn sleep(&self, deadline_ns: Option<u64>) {
+    /// Sleeps, if nothing came up since the caller armed its bell, and runs the engine before that. The caller looks for work again
+    /// either way. Who has no port, and so no bell, waits so for the tree, which it has [looked](crate::TreeUnit::look) at.
+    pub fn sleep(&self, deadline_ns: Option<u64>) {
         let hart = P::hart();
         let runs_engine =
             self.agent.is_none_or(|agent| agent == hart) || !self.joined.load(Ordering::Relaxed);
