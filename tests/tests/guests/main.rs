@@ -15,6 +15,7 @@ mod host;
 mod host_jobs;
 mod inspect;
 mod instructions;
+mod io;
 mod jobs;
 mod liveness;
 mod messages;
