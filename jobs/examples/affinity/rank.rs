@@ -55,7 +55,13 @@ impl Rank {
             output: memory.buffer(words * WORD)?.share(),
             scratch: memory.buffer(2 * words * WORD)?.share(),
         };
-        rank.context.create_geometry(NewGeometry { id: GEOMETRY, members, domains: Some(domains), done })?;
+        rank.context.create_geometry(NewGeometry {
+            id: GEOMETRY,
+            members,
+            domains: Some(domains),
+            routed: true,
+            done,
+        })?;
         Ok(rank)
     }
 

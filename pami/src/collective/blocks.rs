@@ -110,8 +110,9 @@ impl<'a> Blocks<'a> {
         Self { first: self.first + first, gap, ..self }
     }
 
-    /// Of each block only the `most` elements from `from` on, if it has so many. They stay where they are.
-    pub(super) const fn cut(self, from: usize, most: usize) -> Self {
+    /// Of each block only the `most` elements from `from` on, if it has so many. They stay where they are. Algorithms that send
+    /// several blocks as one take what is between them, too: name one that sends each by itself, such as flat or ring.
+    pub const fn cut(self, from: usize, most: usize) -> Self {
         Self { cut: Some((from, most)), ..self }
     }
 

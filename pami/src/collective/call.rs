@@ -224,7 +224,7 @@ impl<'a> Call<'a> {
         self.blocks.span(area, rank)
     }
 
-    /// This rank's block in an output that holds nothing else.
+    /// This rank's block in an output that holds nothing else, and so in an input.
     pub(super) fn own_result(&self) -> Span {
         let place = self.block(Area::Output, self.rank);
         Span { offset: place.offset - self.blocks.start(self.rank), ..place }

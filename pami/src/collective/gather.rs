@@ -24,6 +24,8 @@ impl Store {
         let (blocks, start) = (&call.blocks, ranks.start);
         let len = blocks.start(ranks.end) - blocks.start(start);
         match self {
+            // Of one alone it may be a part that is sent.
+            Self::Whole(area) if ranks.len() == 1 => blocks.span(area, start),
             Self::Whole(area) => Span::new(area, blocks.start(start), len),
             Self::Subtree(base) => {
                 Span::new(Area::Scratch, base + blocks.round_start(call.rank, start, call.size), len)

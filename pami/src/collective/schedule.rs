@@ -300,7 +300,7 @@ fn ring_block(call: &Call) -> Span {
 fn own_operand(call: &Call) -> Span {
     match call.operand() {
         Area::Output => call.block(Area::Output, call.rank),
-        area => Span::new(area, 0, call.blocks.len(call.rank)),
+        area => Span { area, ..call.own_result() },
     }
 }
 

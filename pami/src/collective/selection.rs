@@ -73,6 +73,11 @@ pub struct Candidate {
     pub cost: u128,
 }
 
+/// Bytes of scratch memory for each of so many that share it: each begins at a whole word.
+pub fn share(bytes: usize, sharers: usize) -> usize {
+    if sharers > 1 { (bytes / sharers) & !7 } else { bytes }
+}
+
 impl Query<'_> {
     fn candidate(&self, entry: &'static AlgorithmEntry) -> Candidate {
         let chunk = self.tuning.chunk.saturating_mul(self.element_len);
@@ -154,6 +159,49 @@ impl Query<'_> {
                 .map(|()| entry)
                 .map_err(|unmet| SelectionError::Unmet(algorithm, unmet));
         }
+        self.cheapest()
+    }
+
+    /// How so many endpoints of every task each carry out a slice of the vector, or of each block, in geometries of their own
+    /// (SPEC G-8); `None` if it is not reckoned to pay, or if such a collective has no slices. It is reckoned that endpoints
+    /// work beside each other, on harts and links of their own; that one more message is handled for each, at its start and end;
+    /// and that members agree on it first. Of the tree network, which there is one of, and of affinity domains, slices have
+    /// nothing. All have equal parts of the scratch memory.
+    pub fn divided(&self, endpoints: u32) -> Option<(Algorithm, Tuning)> {
+        use Collective as C;
+        let forced = match self.collective {
+            C::Broadcast | C::Reduce | C::Allreduce => None,
+            // These send each block by itself, of which there may be a part.
+            C::Scatter | C::Gather => Some(Algorithm::Flat),
+            C::Allgather => Some(Algorithm::Ring),
+            _ => return None,
+        };
+        if endpoints < 2 || self.bytes <= self.costs.eager_limit {
+            return None;
+        }
+        let alone =
+            |metadata| Metadata { class_route: false, domains: false, ordered_domains: false, ..metadata };
+        let slice = Query {
+            bytes: self.bytes.div_ceil(endpoints as usize),
+            scratch: share(self.scratch, endpoints as usize),
+            metadata: alone(self.metadata),
+            ..*self
+        };
+        let agreement = Query {
+            collective: C::Allreduce,
+            bytes: size_of::<u64>(),
+            element_len: size_of::<u64>(),
+            metadata: alone(Metadata { commutative: true, ..self.metadata }),
+            ..*self
+        };
+        let cost = |query: &Query, forced| query.choose(forced).map(|entry| query.candidate(entry).cost).ok();
+        let ends = 2 * u128::from(self.costs.overhead) * u128::from(endpoints);
+        let divided = cost(&slice, forced)? + cost(&agreement, None)? + ends;
+        let entry = slice.choose(forced).ok()?;
+        (divided < cost(self, None)?).then_some((entry.algorithm, self.tuning))
+    }
+
+    fn cheapest(&self) -> Result<&'static AlgorithmEntry, SelectionError> {
         let mut permitted = self.permitted();
         match (permitted.next(), permitted.next()) {
             // What there is only one of need not be reckoned.

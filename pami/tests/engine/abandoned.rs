@@ -30,6 +30,7 @@ fn given_up_before_it_is_made(
         id: GeometryId(id),
         members: Members::range(population, 0..1, 0, 2, id / 10).unwrap(),
         domains: None,
+        routed: true,
         done: done_making(id as usize).unwrap(),
     };
     let ids = (1..=others).flat_map(|other| (0..MADE as u32).map(move |geometry| 10 * other + geometry));

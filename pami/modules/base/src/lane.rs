@@ -99,6 +99,11 @@ impl<P: Port> Lane<P> {
         self.poster.get().is_some_and(Poster::is_quiet)
     }
 
+    /// What posts to its context, once it has been opened.
+    pub fn poster(&self) -> Option<Poster<P>> {
+        self.poster.get().copied()
+    }
+
     /// Has whoever sleeps with the context look again at what it waits for.
     pub fn nudge(&'static self) {
         if let Some(poster) = self.poster.get() {

@@ -1,5 +1,6 @@
 //! Callbacks that requests give to the layer below, made once for an instance.
 
+use crate::division::Division;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use pami::device::Port;
 use pami::{Active, Completion, Done, OnDeaths, OnPart, Part};
@@ -15,6 +16,8 @@ pub(crate) struct Callbacks<P: Port> {
     /// What hears that nodes are gone.
     pub(crate) deaths: OnDeaths<P>,
     pub(crate) eager_limit: &'static AtomicUsize,
+    /// By which contexts share collectives, if there are several.
+    pub(crate) division: Option<&'static Division<P>>,
 }
 
 impl<P: Port> Callbacks<P> {

@@ -17,12 +17,13 @@ use pami::GeometryId;
 pub(crate) const SELF: GeometryId = GeometryId(1);
 
 /// Words of a proposal, of each of which the highest counts: the first number, whether it was not to be had, what stands
-/// against it.
-pub(crate) const WORDS: usize = 3;
+/// against it, whether its collectives are not to be divided.
+pub(crate) const WORDS: usize = 4;
 const FIRST: usize = 0;
 const NOT_HAD: usize = 1;
 /// A class and one; 0 if nothing does.
 const AGAINST: usize = 2;
+pub(crate) const UNDIVIDED: usize = 3;
 /// Numbers that there are, in all the time of a job.
 pub(crate) const IDS: u32 = INTERNAL;
 
@@ -77,12 +78,12 @@ impl Ids {
         }
         let had = !self.held && self.seekers.iter().all(|&other| other >= parent);
         self.held |= had;
-        [self.next.into(), (!had).into(), 0]
+        [self.next.into(), (!had).into(), 0, 0]
     }
 
     /// What is brought by who cannot.
     pub(crate) fn failed(class: Class) -> Proposal {
-        [0, 1, 1 + class as u64]
+        [0, 1, 1 + class as u64, 0]
     }
 
     /// What all proposals together come to: the highest of each word.

@@ -1,6 +1,7 @@
 //! The functions that the layer below calls, made once for an instance.
 
 use crate::callbacks::Callbacks;
+use crate::division::Division;
 use crate::error::{Error, Result};
 use crate::lags::Lag;
 use crate::library::Library;
@@ -11,8 +12,11 @@ use crate::vci::{State, Vci};
 use crate::window::Name;
 use base::{Completions, place};
 use pami::client::Node;
+use pami::device::Port;
 use pami::dispatch::Fetched;
-use pami::{Active, Completion, Message, Part, Receive};
+use pami::{
+    Active, CollectError, Completion, Done, GeometryId, Message, OperationError, Part, Progress, Receive,
+};
 use spin::MutexGuard;
 
 type Context<N> = Active<<N as Node>::Port>;
@@ -96,7 +100,64 @@ pub(crate) fn callbacks<N: Node>(library: &'static Library<N>) -> Result<Callbac
             vci.lags.set(Lag::Deaths);
         }
     })?;
-    Ok(Callbacks { ended, copied, pulled, part, deaths, eager_limit: &library.eager_limit })
+    let divisible = library.settings.lock().divisible();
+    // The world has one of the places.
+    let others = divisible.saturating_sub(1);
+    let division = if divisible > 0 { Some(&*place(node, "slices", Division::new(others))?) } else { None };
+    Ok(Callbacks { ended, copied, pulled, part, deaths, eager_limit: &library.eager_limit, division })
+}
+
+/// Has the contexts, which are open, share collectives.
+pub(crate) fn open_division<N: Node>(library: &'static Library<N>) -> Result<()> {
+    let (node, Some(division)) = (library.node, library.callbacks()?.division) else { return Ok(()) };
+    let ended = &*place(node, "callbacks", move |_: &mut Context<N>, completion: Completion| {
+        division.ended(completion.result);
+    })?;
+    let begin = place(node, "callbacks", move |active: &mut Context<N>, number: usize| {
+        let done = Done { call: ended, cookie: number };
+        let Some(slice) = division.slice(number, done) else { return Progress::Done };
+        let Some(vci) = library.vci_of(active) else { return Progress::Done };
+        let (geometry, state) = (slice.geometry, vci.state.lock());
+        let Some(protocols) = &state.protocols else { return Progress::Done };
+        let Err(error) = protocols.collectives.collect(active, slice) else { return Progress::Done };
+        give_up(active, geometry, error, done).unwrap_or_else(|error| {
+            division.ended(Err(error));
+            Progress::Done
+        })
+    })?;
+    let finish = place(node, "callbacks", move |active: &mut Context<N>, _: usize| {
+        if let Some((done, result)) = division.finish() {
+            let (target, cookie) = (active.endpoint(), done.cookie);
+            (done.call)(active, Completion { target, buffer: None, result, cookie });
+        }
+        Progress::Done
+    })?;
+    let posters = library.vcis.iter().filter_map(|vci| vci.lane.poster()).collect();
+    division.open(posters, begin, finish);
+    Ok(())
+}
+
+/// A slice cannot begin for want of room now, and is tried again, or not at all: then the other processes hear of it.
+///
+/// # Errors
+/// How it ends, if not even that can be told.
+fn give_up<P: Port>(
+    active: &mut Active<P>,
+    geometry: GeometryId,
+    error: CollectError,
+    done: Done<P>,
+) -> core::result::Result<Progress, OperationError> {
+    let passes = |error| matches!(error, CollectError::Full { .. } | CollectError::NotCreated(_));
+    if passes(error) {
+        return Ok(Progress::Again);
+    }
+    let reason = Error::from(error).class() as u16;
+    match active.abandon(geometry, reason, done) {
+        Ok(()) => Ok(Progress::Done),
+        Err(error) if passes(error) => Ok(Progress::Again),
+        Err(CollectError::Dead(node)) => Err(OperationError::NodeDead(node)),
+        Err(_) => Err(OperationError::Abandoned { rank: 0, reason }),
+    }
 }
 
 /// What takes messages in.

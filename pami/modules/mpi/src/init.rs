@@ -110,6 +110,7 @@ impl<N: Node> Mpi<N> {
                 },
             );
         }
+        handlers::open_division(library)?;
         *library.client.lock() = Some(client);
         let mpi = Self { library };
         mpi.first_communicators()?;

@@ -21,6 +21,7 @@ mod communicators;
 mod context_id;
 pub mod data;
 pub mod datatype;
+mod division;
 mod envelope;
 pub mod error;
 pub mod group;

@@ -44,6 +44,9 @@ pub struct Settings {
     pub collective_work: usize,
     /// Bytes that one reduction at a time has in their place if its vector is longer than those, the same in every task.
     pub collective_large: usize,
+    /// Communicators at a time whose long collectives are divided among the contexts, if there are several; the same in every
+    /// task. Those past it have all in one context; with 0, all have.
+    pub divided: u16,
     /// Bytes of scratch memory in each context that data of collectives which does not lie in one piece is packed into.
     pub collective_scratch: usize,
     /// Lists of counts and displacements that each context keeps for collectives of the v forms, one for each buffer.
@@ -90,6 +93,7 @@ const DEFAULT: Settings = Settings {
     collective_requests: 64,
     collective_work: 8 << 10,
     collective_large: 128 << 10,
+    divided: 16,
     collective_scratch: 256 << 10,
     collective_lists: 8,
     collective_counts: 32 << 10,
@@ -113,14 +117,20 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Communicators whose collectives may be divided.
+    pub(crate) fn divisible(&self) -> u16 {
+        if self.contexts > 1 { self.divided } else { 0 }
+    }
+
     /// What PAMI has for the collectives of each context.
     pub(crate) fn limits(&self) -> Limits {
+        let divisible = usize::from(self.divisible());
         Limits {
             // The first place of each context is the world's.
-            geometries: usize::from(self.communicators) + 1,
+            geometries: usize::from(self.communicators) + 1 + divisible,
             in_flight: self.collectives,
-            // As many as can be under way, each of another communicator.
-            always: self.collective_requests.saturating_sub(1),
+            // As many as can be under way, each of another communicator, and a slice of what is divided.
+            always: self.collective_requests.saturating_sub(1) + divisible.min(1),
             // As many again may be refused, of which all are told in their turn.
             queued: 2 * self.collective_requests,
             early: self.early,

@@ -84,7 +84,7 @@ fn extents(parts: &Parts, element_len: usize) -> [usize; 3] {
 /// Elements that a call names of the input and of the output.
 fn needs(call: &Call) -> [usize; 2] {
     use Collective as C;
-    let (own, total) = (|| call.blocks.len(call.rank), || call.total());
+    let (own, total) = (|| call.own_result().end(), || call.total());
     let in_place = call.operand() == Area::Output;
     let (input, output) = match call.collective {
         C::Barrier => (0, 0),

@@ -25,6 +25,8 @@ pub struct NewGeometry<A: 'static> {
     /// The affinity domains of its ranks, the same at all of them. `None`: those of the kernel's [`Affinities`], with
     /// the default [`RADIX`].
     pub domains: Option<Domains<'static>>,
+    /// Whether it gets a class route of the tree network, if there is one left; the same at all of them.
+    pub routed: bool,
     /// Called when all members have created it.
     pub done: Done<A>,
 }
@@ -151,7 +153,7 @@ impl<A> Engine<A> {
         new: NewGeometry<A>,
         port: &P,
     ) -> Result<(), GeometryError> {
-        let NewGeometry { id, members, domains, done } = new;
+        let NewGeometry { id, members, domains, routed, done } = new;
         if self.geometries.is_empty() {
             return Err(GeometryError::NotSetUp);
         }
@@ -171,7 +173,7 @@ impl<A> Engine<A> {
         if let Some(unmade) = &mut self.unmade {
             entry.doomed = unmade.take(id.0);
         }
-        let digest = entry.digest();
+        let digest = entry.digest() ^ u32::from(!routed);
         let algorithm = Some((entry.barrier(), Tuning { radix: 2, chunk: 1 }));
         self.geometries[index] = Some(entry);
         self.mark_dead(index, port);
@@ -187,7 +189,8 @@ impl<A> Engine<A> {
                 _ => GeometryError::Again,
             });
         }
-        if port.network().is_some()
+        if routed
+            && port.network().is_some()
             && let Some(entry) = &mut self.geometries[index]
         {
             entry.way.await_route();

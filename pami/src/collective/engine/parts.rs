@@ -22,7 +22,7 @@ use crate::collective::division::Group;
 use crate::collective::memory::Demand;
 use crate::collective::need::Need;
 use crate::collective::{
-    Algorithm, Area, Blocks, Call, Collective, Division, SelectionError, Tuning, division,
+    Algorithm, Area, Blocks, Call, Collective, Division, SelectionError, Tuning, division, selection,
 };
 use crate::geometry::Members;
 use core::ops::Range;
@@ -53,8 +53,7 @@ pub(super) fn most<A>(entry: &GeometryState, collect: &Collect<A>, call: &Call<'
 /// Bytes of scratch memory that every endpoint has for a part: it may have one for each endpoint of the root.
 pub(super) fn share<A>(entry: &GeometryState, collect: &Collect<A>, root: u32) -> usize {
     let servers = entry.members.ranks(root).filter(|_| collect.divided).map_or(1, |root| root.len());
-    // Each begins at a whole word.
-    if servers > 1 { (collect.scratch_limit / servers) & !7 } else { collect.scratch_limit }
+    selection::share(collect.scratch_limit, servers)
 }
 
 /// Divides a call over tasks.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::collective::catalogue::CATALOGUE;
-use crate::collective::cost::COSTS;
+use crate::collective::cost::{COSTS, SHORT_LIMIT};
 use crate::collective::need::Need;
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -354,4 +354,35 @@ proptest! {
             prop_assert_eq!(query.choose(Some(algorithm)), expected);
         }
     }
+}
+
+#[test]
+fn g8_long_data_is_divided_among_endpoints_and_short_data_is_not() {
+    use Collective as C;
+    for collective in [C::Broadcast, C::Reduce, C::Allreduce, C::Scatter, C::Gather, C::Allgather] {
+        for size in [2, 8, 100] {
+            for endpoints in [2, 4, 8] {
+                let divided = |bytes| {
+                    let mut query = rich(collective, size, bytes);
+                    query.metadata.class_route = false;
+                    query.divided(endpoints)
+                };
+                let which = std::format!("{collective:?} of {size} by {endpoints}");
+                assert_eq!([8, SHORT_LIMIT].map(divided), [None; 2], "{which}");
+                assert!(divided(4 << 20).is_some(), "{which}");
+                // Once it pays, it does for all that is longer.
+                let pays: Vec<_> = (0..23).map(|log| divided(1 << log).is_some()).collect();
+                assert!(pays.is_sorted(), "{which}: {pays:?}");
+            }
+            assert_eq!(rich(collective, size, 4 << 20).divided(1), None);
+        }
+    }
+    // The tree network is faster than two endpoints, and there is one of it.
+    let (by_tree, beside_it) =
+        (rich(C::Reduce, 100, 4 << 20).divided(2), rich(C::Reduce, 100, 4 << 20).divided(8));
+    assert_eq!(by_tree, None);
+    assert!(beside_it.is_some_and(|(algorithm, _)| algorithm != Algorithm::TreeNetwork));
+    assert_eq!(rich(C::Scan, 8, 4 << 20).divided(4), None, "it has no slices");
+    let unknown = Query { bytes: 0, ..rich(C::Scatter, 8, 4 << 20) };
+    assert_eq!(unknown.divided(4), None, "members that do not know all blocks cannot agree");
 }

@@ -1,11 +1,13 @@
 //! Every algorithm against plain loops.
 
 use super::reference::{expected, memory, value, values};
-use super::{Operator, describe, run, waits_for};
+use super::{Operator, POISON, describe, run, waits_for};
 use crate::affinity::{Domains, HartPlace};
 use crate::collective::catalogue::{self, AlgorithmEntry, CATALOGUE, Metadata};
 use crate::collective::{Algorithm, Blocks, Call, Collective, Grid, Tuning};
 use crate::mapping::{MapOrder, TaskMap};
+use crate::partition::Partition;
+use std::vec;
 use std::vec::Vec;
 
 /// `x -> a x + b`, with `a` and `b` in the halves of a word: maps composed, which is associative and not commutative.
@@ -156,6 +158,55 @@ every! {
     g3_every_alltoall_of_longer_blocks_gives_each_pair_its_own: Alltoall, |_| 3;
     g3_every_scan_combines_in_order: Scan, |_| 3;
     g3_every_exscan_combines_in_order: Exscan, |_| 3;
+}
+
+#[test]
+fn g8_slices_of_every_block_make_the_whole() {
+    const SLICES: u32 = 3;
+    let by_block = [
+        (Collective::Scatter, Algorithm::Flat),
+        (Collective::Gather, Algorithm::Flat),
+        (Collective::Allgather, Algorithm::Ring),
+    ];
+    let bounds = [0, 5, 5, 6, 13, 20];
+    for (collective, algorithm) in by_block {
+        let entry = catalogue::entry(collective, algorithm).unwrap();
+        for (size, blocks) in
+            [(5, Blocks::listed(&bounds).unwrap()), (4, Blocks::equal(7)), (1, Blocks::equal(3))]
+        {
+            let world = World::new(size);
+            let domains = world.domains();
+            for (root, in_place) in roots(collective, size).into_iter().zip([false, true].into_iter().cycle())
+            {
+                let calls = world.calls(entry, &domains, blocks).into_iter();
+                let calls: Vec<_> = calls.map(|call| Call { root, in_place, ..call }).collect();
+                let mut outputs = vec![Vec::new(); size as usize];
+                for slice in 0..SLICES {
+                    let part = Partition::new(blocks.longest(), SLICES).range(slice);
+                    let cut = blocks.cut(part.start, part.len());
+                    let sliced: Vec<_> =
+                        calls.iter().map(|call| Call { blocks: cut, sources: cut, ..*call }).collect();
+                    let whole = |call: &Call| memory(&calls[call.rank as usize], values);
+                    for (all, output) in
+                        outputs.iter_mut().zip(run(&sliced, whole, add, slice.into()).outputs)
+                    {
+                        all.resize(output.len(), POISON);
+                        // What none but this slice writes.
+                        all.iter_mut().zip(output).filter(|(_, new)| *new != POISON).for_each(
+                            |(all, new)| {
+                                assert!(*all == POISON || *all == new, "{}", describe(&calls[0]));
+                                *all = new;
+                            },
+                        );
+                    }
+                }
+                for (rank, output) in outputs.iter().enumerate() {
+                    let expected = expected(&calls, rank as u32, add);
+                    assert_eq!(output[..expected.len()], expected, "rank {rank} of {}", describe(&calls[0]));
+                }
+            }
+        }
+    }
 }
 
 /// Messages of an algorithm among a power of two of ranks on some nodes, `log` its logarithm, from the papers.

@@ -6,8 +6,9 @@
 
 use crate::cartesian::Grid;
 use crate::communicators::CommunicatorEntry;
-use crate::context_id::{Agreed, IDS, Ids, Proposal, SELF, WORDS};
+use crate::context_id::{Agreed, IDS, Ids, Proposal, SELF, UNDIVIDED, WORDS};
 use crate::data::Data;
+use crate::division::BESIDE;
 use crate::envelope::INTERNAL;
 use crate::error::{Class, Error, Result};
 use crate::group::{Comparison, Group};
@@ -69,7 +70,7 @@ impl<N: Node> Communicator<N> {
         let (group, grid) = (self.group()?, self.grid()?);
         // Nobody's, until there is one to have them: a communicator that is not alive.
         let (slot, generation) = (u16::MAX, self.library.shades.fetch_add(1, Relaxed));
-        let shade = Self { slot, generation, alive: Self::life(self.home, slot), ..*self };
+        let shade = Self { slot, generation, divides: false, alive: Self::life(self.home, slot), ..*self };
         let copied = self.copy_attributes(&shade);
         match self.make(copied.map(|()| group), |memory| self.combine(memory)) {
             Ok(new) => {
@@ -173,30 +174,41 @@ impl<N: Node> Communicator<N> {
             library.rest(self.context().into())?;
         }
         let ready = group.and_then(|group| library.reserve().map(|()| group));
-        let agreed = self.agree(ready.as_ref().err().map(Error::class), combine);
+        let mut divisible = library.division().is_some_and(|division| division.take_place());
+        let agreed = self.agree(ready.as_ref().err().map(Error::class), divisible, combine);
         library.ids.lock().found(parent);
-        let (group, id) = match (ready, agreed) {
-            (Ok(group), Ok(id)) => (group, id),
-            (Ok(_), Err(error)) => {
-                library.give_back(None);
-                return Err(error);
+        let rank = ready.as_ref().ok().and_then(|group| group.rank_of(library.node.task()));
+        let alone = ready.as_ref().is_ok_and(|group| group.size() < 2);
+        let divides = agreed.is_ok_and(|(_, divides)| divides) && rank.is_some() && !alone;
+        if divisible && !divides {
+            library.give_divisible();
+            divisible = false;
+        }
+        match (ready, agreed, rank) {
+            (Ok(group), Ok((id, _)), Some(rank)) => {
+                self.make_geometry(group, GeometryId(id), rank, divisible).map(Some)
             }
-            (Err(error), _) => return Err(error),
-        };
-        let Some(rank) = group.rank_of(library.node.task()) else {
-            library.give_back(None);
-            return Ok(None);
-        };
-        self.make_geometry(group, GeometryId(id), rank).map(Some)
+            (Ok(_), agreed, _) => {
+                library.give_back(None);
+                agreed.map(|_| None)
+            }
+            (Err(error), ..) => Err(error),
+        }
     }
 
-    /// Agrees on a number; it is used then.
-    fn agree(&self, failed: Option<Class>, mut combine: impl FnMut(&Shared) -> Result<()>) -> Result<u32> {
+    /// Agrees on a number, which is used then, and on whether collectives are divided.
+    fn agree(
+        &self,
+        failed: Option<Class>,
+        divisible: bool,
+        mut combine: impl FnMut(&Shared) -> Result<()>,
+    ) -> Result<(u32, bool)> {
         let library = self.library;
         // As many as there can be seekers.
         let memory = library.proposals.lock().pop().ok_or(Error::Finalized)?;
         let agreed = loop {
-            let mine = library.ids.lock().propose(self.id.0, failed);
+            let mut mine = library.ids.lock().propose(self.id.0, failed);
+            mine[UNDIVIDED] = (!divisible).into();
             let all = Data::of::<u64>(&memory, 0, WORDS)
                 .and_then(|data| data.write(&mine))
                 .map_err(Error::from)
@@ -210,7 +222,7 @@ impl<N: Node> Communicator<N> {
             match all {
                 Ok(all) => match ids.agree(&mine, &all) {
                     Agreed::Again => {}
-                    Agreed::Id(id) => break Ok(id),
+                    Agreed::Id(id) => break Ok((id, all[UNDIVIDED] == 0)),
                     Agreed::Full => {
                         break Err(Error::NoMem { what: "numbers of communicators", limit: IDS as usize });
                     }
@@ -227,41 +239,33 @@ impl<N: Node> Communicator<N> {
     }
 
     /// Makes a communicator for which everything was kept.
-    fn make_geometry(&self, group: Group, id: GeometryId, rank: u32) -> Result<Self> {
+    fn make_geometry(&self, group: Group, id: GeometryId, rank: u32, divides: bool) -> Result<Self> {
         let library = self.library;
         let vci = (id.0 as usize % library.vcis.len()) as u8;
         library.give_back(Some(vci.into()));
         let size = group.size();
         let begin = |active: &mut Active<N::Port>, state: &mut State| {
             let members = group.members(active.population(), vci)?;
-            let callbacks = library.callbacks()?;
-            let request = state.requests.open_own()?;
-            let done = callbacks.ended(state.requests.cookie(request));
-            match active.create_geometry(NewGeometry { id, members, domains: None, done }) {
-                Ok(()) => {}
-                Err(GeometryError::Again) => {
-                    state.requests.free(request);
-                    return Ok(None);
-                }
-                Err(error) => {
-                    state.requests.free(request);
-                    return Err(error.into());
-                }
-            }
+            let Some(request) = library.create(active, state, (id, members, true))? else { return Ok(None) };
             let (slot, generation) =
                 state.communicators.add(CommunicatorEntry { members, group: group.clone(), grid: None })?;
             Ok(Some((slot, generation, state.requests.name(request))))
         };
         let begun = library.retry(vci.into(), begin).inspect_err(|_| {
             library.vcis[usize::from(vci)].state.lock().communicators.give_back();
+            if divides {
+                library.give_divisible();
+            }
         });
         let (slot, generation, mut request) = begun?;
         let home = library.vci(vci.into())?;
         let (first, stride) = group.progression().unwrap_or_default();
         let alive = Self::life(home, slot);
-        let new = Self { library, id, generation, rank, size, home, first, stride, vci, slot, alive };
-        match self.library().wait(&mut request) {
-            Ok(_) => Ok(new),
+        let new =
+            Self { library, id, generation, rank, size, home, first, stride, vci, slot, divides, alive };
+        let made = self.library().wait(&mut request).map(drop);
+        match made.and_then(|()| if divides { new.create_beside(&group) } else { Ok(()) }) {
+            Ok(()) => Ok(new),
             Err(error) => {
                 new.end()?;
                 Err(error)
@@ -327,8 +331,41 @@ impl<N: Node> Communicator<N> {
         self.end()
     }
 
+    /// Makes its geometries in the other contexts.
+    fn create_beside(&self, group: &Group) -> Result<()> {
+        for context in self.beside() {
+            let id = GeometryId(self.id.0 | BESIDE);
+            let mut request = self.library.retry(context.into(), |active, state| {
+                let members = group.members(active.population(), context)?;
+                let request = self.library.create(active, state, (id, members, false))?;
+                Ok(request.map(|request| state.requests.name(request)))
+            })?;
+            self.library().wait(&mut request)?;
+        }
+        Ok(())
+    }
+
+    /// The other contexts, if its collectives may be divided.
+    fn beside(&self) -> impl Iterator<Item = u8> + use<N> {
+        let (vci, contexts) = (self.vci, if self.divides { self.library.vcis.len() as u8 } else { 0 });
+        (0..contexts).filter(move |&context| context != vci)
+    }
+
     /// Ends it here.
     fn end(&self) -> Result<()> {
+        for context in self.beside() {
+            self.library.retry(context.into(), |active, _| {
+                match active.destroy_geometry(GeometryId(self.id.0 | BESIDE)) {
+                    // One that was not made any more is none.
+                    Ok(()) | Err(GeometryError::Unknown(_)) => Ok(Some(())),
+                    Err(GeometryError::Again | GeometryError::Busy(_)) => Ok(None),
+                    Err(error) => Err(error.into()),
+                }
+            })?;
+        }
+        if self.divides {
+            self.library.give_divisible();
+        }
         self.library.retry(self.context().into(), |active, state| {
             match active.destroy_geometry(self.id) {
                 Ok(()) => {}
@@ -363,6 +400,38 @@ impl<N: Node> Library<N> {
         Ok(())
     }
 
+    /// Gives a communicator's place for being divided back.
+    fn give_divisible(&self) {
+        if let Some(division) = self.division() {
+            division.give_place();
+        }
+    }
+
+    /// Begins to make a geometry of a context, with a class route if it is `routed`. Returns the library's own request that ends
+    /// when it is made; `None` if that has to be tried again.
+    ///
+    /// # Errors
+    /// Of PAMI; [`Error::NoMem`].
+    fn create(
+        &self,
+        active: &mut Active<N::Port>,
+        state: &mut State,
+        (id, members, routed): (GeometryId, Members<'static>, bool),
+    ) -> Result<Option<u16>> {
+        let request = state.requests.open_own()?;
+        let done = self.callbacks()?.ended(state.requests.cookie(request));
+        let new = NewGeometry { id, members, domains: None, routed, done };
+        let created = active.create_geometry(new);
+        if created.is_err() {
+            state.requests.free(request);
+        }
+        match created {
+            Ok(()) => Ok(Some(request)),
+            Err(GeometryError::Again) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Gives these places back, but for that of one context.
     fn give_back(&self, but: Option<usize>) {
         let others = self.vcis.iter().enumerate().filter(|(number, _)| Some(*number) != but);
@@ -393,10 +462,12 @@ impl<N: Node> Mpi<N> {
             })?;
             let slot = state.requests.open(None)?;
             let done = library.callbacks()?.ended(state.requests.cookie(slot));
-            active.create_geometry(NewGeometry { id: SELF, members, domains: None, done })?;
+            active.create_geometry(NewGeometry { id: SELF, members, domains: None, routed: true, done })?;
             Ok(state.requests.name(slot))
         })?;
         self.wait(&mut request)?;
-        self.world().barrier()
+        self.world().barrier()?;
+        // The others' contexts are there.
+        self.world().create_beside(&Group::range(0, library.node.tasks(), 1))
     }
 }

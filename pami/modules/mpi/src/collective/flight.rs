@@ -1,30 +1,34 @@
 //! Collectives from their call to their end. PAMI has those wait that find no room there, in the order of calls; what is
-//! left to wait for here is memory to pack data in, and the answer to whether a reduction has the large place. PAMI's queue does
-//! not hold those: what it takes has its memory, and the algorithm that a reduction gets hangs on the answer.
+//! left to wait for here is memory to pack data in, the answer to which places all processes have, and what is divided. PAMI's
+//! queue does not hold those: what it takes has its memory, and the algorithm that a reduction gets hangs on the answer.
 //!
 //! # No circle of waits (SPEC R-1)
 //!
 //! Processes may start collectives of several communicators in different orders. So none waits for scratch memory of an
 //! algorithm that another one has: each that can be called has a place of its own. A reduction of a longer vector
 //! runs better with more. There is one large place; before such a reduction all say whether they hold theirs for it, in a
-//! collective of one word, and those that do keep it if all do, and give it up otherwise. Nobody waits for it.
+//! collective of one word, and those that do keep it if all do, and give it up otherwise. Nobody waits for it. The task's place
+//! for a collective that is divided among the contexts is had likewise. What is divided holds up its own communicator's alone.
+
+mod agreement;
 
 use super::arena::{Arena, Places, together};
 use super::lists::BlockLists;
 use super::side::Side;
 use crate::callbacks::Callbacks;
+use crate::division::Token;
 use crate::error::{Class, Error, Result};
 use crate::op::{Combiner, UserPlace};
 use crate::protocols::Protocols;
 use crate::request::{NONE, Requests};
 use crate::settings::Settings;
 use crate::status::Status;
+use agreement::{DIVIDED, LARGE, divided};
 use base::{fill, shared};
 use core::ops::Range;
 use pami::client::Node;
-use pami::collective::{self, Collective, Reducer};
+use pami::collective::{self, Collective};
 use pami::device::Port;
-use pami::operator::{Element, Operator};
 use pami::{Active, Collect, CollectError, GeometryId};
 use rings::list::List;
 use rings::slot_table::{Slot, SlotTable};
@@ -69,14 +73,19 @@ impl Plan {
     }
 }
 
-/// Bytes for the answer to whether there is a large place, in front of what its reduction takes.
-const ANSWER: usize = 8;
+/// The communicator of a call.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller {
+    pub geometry: GeometryId,
+    pub size: u32,
+    /// Its collectives may be divided among the contexts.
+    pub divides: bool,
+}
 
 /// A collective that was called.
 struct Flight {
     plan: Plan,
-    geometry: GeometryId,
-    size: u32,
+    caller: Caller,
     request: u16,
     /// By which the layer below knows the request.
     cookie: usize,
@@ -86,31 +95,33 @@ struct Flight {
     /// Its place for the algorithm, and the large one.
     work: Option<u32>,
     large: Option<u32>,
+    /// The task's place for one that is divided, if it has that.
+    token: Option<&'static Token>,
     /// Its scratch memory for data: all of it, and where the two sides begin.
     held: Range<usize>,
     places: [usize; 2],
 }
 
 impl Flight {
-    fn new(plan: Plan, (geometry, size): (GeometryId, u32), (request, cookie): (u16, usize)) -> Self {
+    fn new(plan: Plan, caller: Caller, (request, cookie): (u16, usize)) -> Self {
         Self {
             plan,
-            geometry,
-            size,
+            caller,
             request,
             cookie,
             stage: Stage::Called,
             refused: None,
             work: None,
             large: None,
+            token: None,
             held: 0..0,
             places: [0; 2],
         }
     }
 
     /// A call that could not be.
-    fn refusal(geometry: (GeometryId, u32), class: Class) -> Self {
-        let none = Self::new(Plan::new(Collective::Barrier), geometry, (NONE, NOBODYS));
+    fn refusal(caller: Caller, class: Class) -> Self {
+        let none = Self::new(Plan::new(Collective::Barrier), caller, (NONE, NOBODYS));
         Self { refused: Some((class, 1)), ..none }
     }
 
@@ -118,9 +129,11 @@ impl Flight {
     fn reduced(&self, lists: &BlockLists) -> usize {
         let Some(combiner) = &self.plan.combiner else { return 0 };
         let elements = match (self.plan.what, self.plan.blocks) {
-            (Collective::ReduceScatter, Sizes::Equal(block)) => block.saturating_mul(self.size as usize),
+            (Collective::ReduceScatter, Sizes::Equal(block)) => {
+                block.saturating_mul(self.caller.size as usize)
+            }
             (_, Sizes::Equal(elements) | Sizes::Own(elements, _)) => elements,
-            (_, Sizes::Listed(list)) => lists.total(list, self.size),
+            (_, Sizes::Listed(list)) => lists.total(list, self.caller.size),
         };
         elements.saturating_mul(combiner.element_len())
     }
@@ -133,18 +146,20 @@ const NOBODYS: usize = usize::MAX;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Called,
-    /// All are being asked for the large place.
+    /// All are being asked for their places.
     Agreeing,
-    /// All have answered; those that still have it may use it.
+    /// All have answered; those that still have them may use them.
     Answered,
+    /// The contexts have it, a slice each.
+    Divided,
     /// The layer below has it.
     Started,
 }
 
 /// What became of an attempt to start.
 enum Start {
-    /// All are being asked.
-    Agreeing,
+    /// All are being asked, or the contexts have it: those of its communicator stay behind it.
+    Held,
     /// The layer below has it, or what stands for it.
     Started,
     /// There is no memory to pack its data in now, or no place below to wait in.
@@ -207,7 +222,7 @@ impl Collectives {
 
     /// Those of a geometry.
     fn waiting_of(&self, geometry: GeometryId) -> impl Iterator<Item = u32> {
-        self.waiting().filter(move |(_, flight)| flight.geometry == geometry).map(|(index, _)| index)
+        self.waiting().filter(move |(_, flight)| flight.caller.geometry == geometry).map(|(index, _)| index)
     }
 
     /// Whether some of this geometry wait: what starts now would overtake them.
@@ -218,7 +233,8 @@ impl Collectives {
     /// Of those that may start the one behind so many others: only the first of each geometry may.
     fn next(&self, others: usize) -> Option<u32> {
         let may_start = |&(index, flight): &(u32, &Flight)| {
-            flight.stage != Stage::Agreeing && self.waiting_of(flight.geometry).next() == Some(index)
+            !matches!(flight.stage, Stage::Agreeing | Stage::Divided)
+                && self.waiting_of(flight.caller.geometry).next() == Some(index)
         };
         self.waiting().filter(may_start).map(|(index, _)| index).nth(others)
     }
@@ -242,7 +258,7 @@ impl Collectives {
     pub(crate) fn call<P: Port>(
         &mut self,
         active: &mut Active<P>,
-        geometry: (GeometryId, u32),
+        caller: Caller,
         plan: Plan,
         request: (u16, usize),
         means: Means<'_, P>,
@@ -252,8 +268,8 @@ impl Collectives {
             self.drop_plan(&plan);
             return Err(full);
         }
-        let behind = self.has_waiting(geometry.0);
-        let index = match self.flights.insert(Flight::new(plan, geometry, request)) {
+        let behind = self.has_waiting(caller.geometry);
+        let index = match self.flights.insert(Flight::new(plan, caller, request)) {
             Ok(key) => key.index,
             Err(flight) => {
                 self.drop_plan(&flight.plan);
@@ -264,7 +280,7 @@ impl Collectives {
         let started = if behind { Ok(Start::Again) } else { self.start(active, index, means) };
         match started {
             Ok(Start::Started) => {}
-            Ok(Start::Agreeing | Start::Again) => self.waiting.push(&mut self.flights, index),
+            Ok(Start::Held | Start::Again) => self.waiting.push(&mut self.flights, index),
             Err(error) => {
                 self.remove(index);
                 return Err(error);
@@ -278,25 +294,25 @@ impl Collectives {
     pub(crate) fn refuse<P: Port>(
         &mut self,
         active: &mut Active<P>,
-        geometry: (GeometryId, u32),
+        caller: Caller,
         class: Class,
         means: Means<'_, P>,
     ) -> bool {
-        match self.waiting_of(geometry.0).last().and_then(|last| self.flights.get_mut(last)) {
+        match self.waiting_of(caller.geometry).last().and_then(|last| self.flights.get_mut(last)) {
             Some(Flight { refused: Some((before, times)), .. }) if *before == class => {
                 *times += 1;
                 return true;
             }
             Some(_) => {}
             None => {
-                let told = active.abandon(geometry.0, class as u16, means.0.ended(NOBODYS));
+                let told = active.abandon(caller.geometry, class as u16, means.0.ended(NOBODYS));
                 // Without the geometry, or a member, nobody waits for this.
                 if !matches!(told, Err(CollectError::Full { .. })) {
                     return true;
                 }
             }
         }
-        let Ok(key) = self.flights.insert(Flight::refusal(geometry, class)) else { return false };
+        let Ok(key) = self.flights.insert(Flight::refusal(caller, class)) else { return false };
         self.waiting.push(&mut self.flights, key.index);
         true
     }
@@ -314,6 +330,9 @@ impl Collectives {
         }
         self.works.release(flight.work);
         self.larges.release(flight.large);
+        if let Some(token) = flight.token {
+            token.release();
+        }
         self.drop_plan(&flight.plan);
         Some(flight)
     }
@@ -329,11 +348,11 @@ impl Collectives {
 
     /// Tells all processes of calls that could not be.
     fn tell<P: Port>(&mut self, active: &mut Active<P>, index: u32, means: Means<'_, P>) -> Start {
-        let Some(Flight { geometry, refused: Some((class, times)), .. }) = self.flights.get_mut(index) else {
+        let Some(Flight { caller, refused: Some((class, times)), .. }) = self.flights.get_mut(index) else {
             return Start::Started;
         };
         while *times > 0 {
-            match active.abandon(*geometry, *class as u16, means.0.ended(NOBODYS)) {
+            match active.abandon(caller.geometry, *class as u16, means.0.ended(NOBODYS)) {
                 Err(CollectError::Full { .. }) => return Start::Again,
                 // Without the geometry, or a member, nobody waits for this.
                 _ => *times -= 1,
@@ -355,21 +374,30 @@ impl Collectives {
         };
         let mut collect = Collect {
             root: plan.root,
-            blocks: self.sizes(plan.blocks, flight.size)?,
-            sources: self.sizes(plan.sources, flight.size)?,
+            blocks: self.sizes(plan.blocks, flight.caller.size)?,
+            sources: self.sizes(plan.sources, flight.caller.size)?,
             known_blocks: plan.known_blocks,
             reducer,
             in_place: plan.in_place,
             scratch_limit: if has_large { self.larges.len() } else { work_len },
-            ..Collect::new(flight.geometry, plan.what, means.0.ended(flight.cookie))
+            ..Collect::new(flight.caller.geometry, plan.what, means.0.ended(flight.cookie))
         };
-        if flight.stage == Stage::Called
-            && self.larges.len() > work_len
-            && flight.reduced(&self.lists) > work_len
-        {
+        let large = self.larges.len() > work_len && flight.reduced(&self.lists) > work_len;
+        let (asks, room) = match flight.stage {
+            Stage::Called if large => (LARGE, self.larges.len()),
+            Stage::Called => (0, work_len),
+            _ => (0, collect.scratch_limit),
+        };
+        let divided = if flight.caller.divides && (flight.stage == Stage::Called || flight.token.is_some()) {
+            divided(active, &collect, room, means)
+        } else {
+            None
+        };
+        if flight.stage == Stage::Called && (asks > 0 || divided.is_some()) {
             // What needs the large place is refused, whoever has that.
             active.scratch_len(&collect)?;
-            return self.ask(active, index, means);
+            let asks = asks | if divided.is_some() { DIVIDED } else { 0 };
+            return self.ask(active, index, asks, means);
         }
         let scratch = |side: &Option<Side>| side.as_ref().map_or(0, Side::scratch);
         let (len, second) =
@@ -390,58 +418,21 @@ impl Collectives {
             Some(large) => self.larges.place(large),
             None => work.and_then(|work| self.works.place(work)),
         };
-        if let Err(error) = means.1.collectives.collect(active, collect) {
+        let mut stage = Stage::Started;
+        if let (Some(division), Some(_)) = (means.0.division, divided) {
+            stage = Stage::Divided;
+            division.begin(Collect { algorithm: divided, ..collect }, active.endpoint().context().0.into());
+        } else if let Err(error) = means.1.collectives.collect(active, collect) {
             self.works.release(work);
             return Start::later(error);
         }
         if let Some(flight) = self.flights.get_mut(index) {
-            flight.stage = Stage::Started;
+            flight.stage = stage;
             flight.work = work;
             flight.held = base..base + len;
             flight.places = [send, receive];
         }
-        Ok(Start::Started)
-    }
-
-    /// Asks all processes whether they have the large place, which this one has if it is free.
-    fn ask<P: Port>(&mut self, active: &mut Active<P>, index: u32, means: Means<'_, P>) -> Result<Start> {
-        let Some(flight) = self.flights.get_mut(index) else { return Ok(Start::Started) };
-        // There is one for every call.
-        let work = self.works.take().ok_or(Error::Finalized)?;
-        let large = self.larges.take();
-        // What is left of it when it is removed goes with it.
-        (flight.work, flight.large) = (Some(work), large);
-        let (memory, at) = self.works.place(work).ok_or(Error::Finalized)?;
-        memory.write(at, &u32::from(large.is_some()).to_ne_bytes()).map_err(|_| Error::Finalized)?;
-        let collect = Collect {
-            output: Some((memory.clone(), at)),
-            in_place: true,
-            blocks: collective::Blocks::equal(1),
-            reducer: Some(Reducer::new(Operator::Min, Element::U32).map_err(|_| Error::Op)?),
-            scratch: Some((memory, at + ANSWER)),
-            scratch_limit: self.works.len() - ANSWER,
-            ..Collect::new(flight.geometry, Collective::Allreduce, means.0.ended(flight.cookie))
-        };
-        if let Err(error) = means.1.collectives.collect(active, collect) {
-            self.works.release(flight.work.take());
-            self.larges.release(flight.large.take());
-            return Start::later(error);
-        }
-        flight.stage = Stage::Agreeing;
-        Ok(Start::Agreeing)
-    }
-
-    /// All have answered whether they have the large place.
-    fn answered(&mut self, index: u32) {
-        let Some(flight) = self.flights.get_mut(index) else { return };
-        let answer = flight.work.and_then(|work| self.works.place(work));
-        let mut word = [0; 4];
-        let have = answer.is_some_and(|(memory, at)| memory.read(at, &mut word).is_ok()) && word != [0; 4];
-        self.works.release(flight.work.take());
-        if !have {
-            self.larges.release(flight.large.take());
-        }
-        flight.stage = Stage::Answered;
+        Ok(if stage == Stage::Divided { Start::Held } else { Start::Started })
     }
 
     /// Starts what waits and has room now, in the order of calls within each communicator. Those that cannot be started at
@@ -459,7 +450,7 @@ impl Collectives {
                 if refused { Ok(self.tell(active, index, means)) } else { self.start(active, index, means) };
             match started {
                 Ok(Start::Again) => without_room += 1,
-                Ok(Start::Agreeing) => {}
+                Ok(Start::Held) => {}
                 Ok(Start::Started) if refused => drop(self.remove(index)),
                 Ok(Start::Started) => _ = self.waiting.remove(&mut self.flights, index),
                 Err(error) => self.give_up(index, error, requests),
@@ -469,9 +460,9 @@ impl Collectives {
 
     /// A call that waited for its turn cannot be: the others are told instead.
     fn give_up(&mut self, index: u32, error: Error, requests: &mut Requests) {
-        let Some(Flight { geometry, size, request, .. }) = self.remove(index) else { return };
+        let Some(Flight { caller, request, .. }) = self.remove(index) else { return };
         // It has the place that has become free, and its turn: none of its geometry is in front.
-        if let Ok(key) = self.flights.insert(Flight::refusal((geometry, size), error.class())) {
+        if let Ok(key) = self.flights.insert(Flight::refusal(caller, error.class())) {
             self.waiting.push_front(&mut self.flights, key.index);
         }
         requests.complete(request, Status::failed(error));

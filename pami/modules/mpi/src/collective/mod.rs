@@ -23,5 +23,5 @@ mod lists;
 mod side;
 
 pub use arguments::{Blocks, IN_PLACE, Operand};
-pub(crate) use flight::{Collectives, Plan, Sizes};
+pub(crate) use flight::{Caller, Collectives, Plan, Sizes};
 pub(crate) use side::Side;

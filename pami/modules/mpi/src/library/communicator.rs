@@ -27,6 +27,8 @@ pub struct Communicator<N: Node> {
     pub(crate) stride: u32,
     pub(crate) vci: u8,
     pub(crate) slot: u16,
+    /// It has a geometry in every context, and its collectives may be divided among them.
+    pub(crate) divides: bool,
     /// Its generation until it is freed.
     pub(crate) alive: &'static AtomicU32,
 }
@@ -157,6 +159,7 @@ impl<N: Node> Mpi<N> {
             stride: 1,
             vci: 0,
             slot: 0,
+            divides: size > 1 && library.division().is_some(),
             alive: Communicator::<N>::life(library.first, 0),
         }
     }
@@ -164,6 +167,6 @@ impl<N: Node> Mpi<N> {
     /// `MPI_COMM_SELF`: this task.
     pub fn itself(&self) -> Communicator<N> {
         let (first, alive) = (self.library.node.task(), Communicator::<N>::life(self.library.first, 1));
-        Communicator { id: SELF, rank: 0, size: 1, first, slot: 1, alive, ..self.world() }
+        Communicator { id: SELF, rank: 0, size: 1, first, slot: 1, divides: false, alive, ..self.world() }
     }
 }

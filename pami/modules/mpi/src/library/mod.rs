@@ -7,6 +7,7 @@ use crate::attribute::Attributes;
 use crate::callbacks::Callbacks;
 use crate::context_id::Ids;
 use crate::datatype::Types;
+use crate::division::Division;
 use crate::error::{Error, Result};
 use crate::group::Lists;
 use crate::protocols::Declared;
@@ -101,6 +102,16 @@ impl<N: Node> Mpi<N> {
         self.library.vcis.iter().filter_map(of).sum()
     }
 
+    /// Bytes of collectives' data that a context has sent, and those that it has got; `None` if there is no such context.
+    pub fn collective_bytes(&self, context: u8) -> Option<[u64; 2]> {
+        let vci = self.library.vcis.get(usize::from(context))?;
+        let bytes = |context: &mut pami::Context<N::Port>| {
+            let counters = context.counters();
+            [counters.collective_sent, counters.collective_received]
+        };
+        vci.lane.with(|| self.library.node.rest(), bytes)
+    }
+
     /// The settings as they are now.
     pub fn settings(&self) -> Settings {
         *self.library.settings.lock()
@@ -168,6 +179,11 @@ impl<N: Node> Library<N> {
         vci.note_begun();
         let mut state = vci.state.lock();
         work(context, &mut state)
+    }
+
+    /// What contexts share, if there are several.
+    pub(crate) fn division(&self) -> Option<&'static Division<N::Port>> {
+        self.callbacks.get()?.division
     }
 
     /// What completes requests.

@@ -24,16 +24,29 @@ impl<N: Node> Library<N> {
     /// [`Error::Finalized`].
     pub(crate) fn wait_until(&self, home: usize, mut until: impl FnMut() -> bool) -> Result<()> {
         let home = self.vci(home)?;
-        while !until() {
-            match home.lane.try_enter() {
-                Some(guard) => self.wait_with(home, guard, &mut until)?,
-                None => {
-                    self.advance()?;
-                    self.node.rest();
-                }
-            }
+        let division = if self.only.is_none() { self.division() } else { None };
+        if let Some(division) = division {
+            division.waiting.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(())
+        let mut outcome = Ok(());
+        while outcome.is_ok() && !until() {
+            outcome = match home.lane.try_enter() {
+                Some(guard) => self.wait_with(home, guard, &mut until),
+                None => self.advance().map(|_| self.node.rest()),
+            };
+        }
+        if let Some(division) = division {
+            division.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// Most contexts that a thread which waits takes: all, but of several threads each has its share while a collective is divided
+    /// among the contexts.
+    fn share(&self) -> usize {
+        let division = self.division().filter(|division| division.token.is_taken());
+        let sharers = division.map_or(1, |division| division.waiting.load(Ordering::Relaxed).max(1));
+        self.vcis.len().div_ceil(sharers as usize)
     }
 
     /// Waits with a VCI until `until` holds, somebody wants a context, or some time has passed.
@@ -45,8 +58,12 @@ impl<N: Node> Library<N> {
     ) -> Result<()> {
         let (mut vcis, mut guards) = (Vec::<_, CONTEXTS>::new(), Vec::<_, CONTEXTS>::new());
         let _ = (vcis.push(home), guards.push(guard));
+        let several = self.only.is_none();
+        let share = if several { self.share() } else { 1 };
         for vci in self.vcis.iter().filter(|vci| !core::ptr::eq(*vci, home)) {
-            if let Some(guard) = vci.lane.try_enter() {
+            if vcis.len() < share
+                && let Some(guard) = vci.lane.try_enter()
+            {
                 let _ = (vcis.push(vci), guards.push(guard));
             }
         }
@@ -56,7 +73,9 @@ impl<N: Node> Library<N> {
         }
         let callbacks = self.callbacks()?;
         let lagging = vcis.iter().any(|vci| vci.lags());
-        let timeout = self.timeout(if lagging { RETRY_NS } else { LOOK_NS });
+        let shares = share < self.vcis.len();
+        // What nobody has any more is looked after soon.
+        let timeout = self.timeout(if lagging || shares { RETRY_NS } else { LOOK_NS });
         let held = wait_on(&mut contexts, timeout, |contexts| {
             let (mut wanted, mut lags) = (false, false);
             for (vci, context) in vcis.iter().zip(contexts) {
@@ -67,7 +86,7 @@ impl<N: Node> Library<N> {
                 wanted |= vci.lane.is_wanted();
             }
             // What began to lag needs another timeout.
-            wanted || until() || (lags && !lagging)
+            wanted || until() || (lags && !lagging) || (several && self.share() != share)
         });
         if !held {
             for (vci, context) in vcis.iter().zip(&mut contexts) {

@@ -4,6 +4,7 @@ mod bulk;
 mod collectives;
 mod communicators;
 mod credit;
+mod divided;
 mod endings;
 #[allow(dead_code, unused_imports, reason = "shared with the engine's tests, which use all of it")]
 #[path = "../../../../tests/engine/machine/mod.rs"]

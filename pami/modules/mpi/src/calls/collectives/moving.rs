@@ -2,7 +2,7 @@
 
 use crate::collective::Side;
 use crate::collective::{Blocks, Operand};
-use crate::collective::{Plan, Sizes};
+use crate::collective::{Caller, Plan, Sizes};
 use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::lags::Lag;
@@ -31,6 +31,10 @@ impl<N: Node> Communicator<N> {
         if root < self.size() { Ok(root == self.rank()) } else { Err(Error::Root(root)) }
     }
 
+    fn as_called(&self) -> Caller {
+        Caller { geometry: self.geometry(), size: self.size(), divides: self.divides }
+    }
+
     /// Makes a call; if it cannot be, no process waits for it in vain (SPEC R-4).
     pub(super) fn whole(&self, call: impl FnOnce() -> Result<Request>) -> Result<Request> {
         call().inspect_err(|error| self.refuse(*error))
@@ -43,7 +47,7 @@ impl<N: Node> Communicator<N> {
                 let callbacks = self.library.callbacks()?;
                 let State { collectives, protocols, .. } = &mut *state;
                 let means = (callbacks, protocols.as_ref().ok_or(Error::Finalized)?);
-                let noted = collectives.refuse(active, (self.geometry(), self.size()), error.class(), means);
+                let noted = collectives.refuse(active, self.as_called(), error.class(), means);
                 if collectives.are_waiting() {
                     self.library.vci(self.context().into())?.lags.set(Lag::Collectives);
                 }
@@ -70,11 +74,10 @@ impl<N: Node> Communicator<N> {
                     return Err(error);
                 }
             };
-            let geometry = (self.geometry(), self.size());
             let request = (slot, state.requests.cookie(slot));
             let State { collectives, protocols, .. } = &mut *state;
             let means = (callbacks, protocols.as_ref().ok_or(Error::Finalized)?);
-            if let Err(error) = collectives.call(active, geometry, plan, request, means) {
+            if let Err(error) = collectives.call(active, self.as_called(), plan, request, means) {
                 state.requests.free(slot);
                 return Err(error);
             }
