@@ -235,6 +235,7 @@ pub const USAGE: &[Usage] = &[
             ),
             argument("--collective", Value::Word(&["broadcast", "scatter", "gather"]), "only that one"),
             argument("--bytes", Value::Number(1, 1 << 22), "bytes of each rank"),
+            argument("--over", Value::Word(&["pami", "mpi"]), "the layer that has the endpoints; mpi does allgather and reductions too"),
         ],
     )
     .refusing(one_task_each),

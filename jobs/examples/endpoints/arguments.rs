@@ -11,23 +11,34 @@ const ENDPOINTS: [u8; 4] = [1, 2, 4, 8];
 pub struct Arguments {
     /// Endpoints of the root.
     pub endpoints: Vec<u8, 4>,
-    pub collectives: Vec<Collective, 3>,
+    pub collectives: Vec<Collective, 6>,
+    pub over_mpi: bool,
     /// Of each task's portion, or of the vector.
     pub bytes: usize,
 }
 
 impl Arguments {
     pub fn parse(task: &'static Task) -> Result<Self, JobError> {
-        let collectives = [Collective::Broadcast, Collective::Scatter, Collective::Gather];
         let given = task.arguments();
+        let over_mpi = given.word("--over") == Some("mpi");
+        let all = [
+            Collective::Broadcast,
+            Collective::Scatter,
+            Collective::Gather,
+            Collective::Allgather,
+            Collective::Reduce,
+            Collective::Allreduce,
+        ];
+        let collectives = if over_mpi { &all[..] } else { &all[..3] };
         let endpoints = match given.get::<u8>("--endpoints")? {
             Some(one) => [one].into_iter().collect(),
             None => ENDPOINTS.into_iter().filter(|&endpoints| endpoints <= task.contexts()).collect(),
         };
         let only = given.get::<Collective>("--collective")?;
         let collectives =
-            collectives.into_iter().filter(|&one| only.is_none_or(|only| only == one)).collect();
-        let arguments = Self { endpoints, collectives, bytes: given.get("--bytes")?.unwrap_or(BYTES) };
+            collectives.iter().copied().filter(|&one| only.is_none_or(|only| only == one)).collect();
+        let arguments =
+            Self { endpoints, collectives, over_mpi, bytes: given.get("--bytes")?.unwrap_or(BYTES) };
         Ok(arguments)
     }
 }

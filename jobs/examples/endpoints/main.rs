@@ -6,12 +6,13 @@
 //! Of each collective the job prints the bytes of data of all endpoints of the root and of the busiest, as the engine
 //! counted them: the fewer the busiest has to see to, the faster they are. What each
 //! link carried, the fabric counts. Times are of the host that emulates the nodes. Arguments: `--endpoints P`, `--collective broadcast|scatter|gather`,
-//! `--bytes N` for each task. One task per node; give the root `--contexts 8` to see P = 8.
+//! `--bytes N` for each task, `--over mpi` for six collectives of MPI, which divides them by itself. One task per node; give the root `--contexts 8` to see P = 8.
 #![no_std]
 #![no_main]
 
 mod arguments;
 mod data;
+mod over_mpi;
 mod team;
 
 use arguments::Arguments;
@@ -35,6 +36,9 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let neighbours = neighbours(task);
     if neighbours.is_empty() {
         return Err(JobError::Other("the root has no neighbours: take a larger torus"));
+    }
+    if arguments.over_mpi {
+        return over_mpi::run(task, &arguments, &neighbours);
     }
     if task.number() > 0 && !neighbours.contains(&task.number()) {
         return Ok(());

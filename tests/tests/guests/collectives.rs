@@ -206,6 +206,31 @@ impl Share {
     }
 }
 
+/// A row of the table of that job over MPI.
+struct Slices {
+    what: String,
+    endpoints: u64,
+    /// Bytes for each task.
+    each: u64,
+    /// Bytes of data that all contexts of the root sent and took, the busiest, and how many did.
+    bytes: u64,
+    busiest: u64,
+    at_work: u64,
+}
+
+impl Slices {
+    fn all(outcome: &Outcome) -> Vec<Self> {
+        let rows = outcome.lines().filter_map(|line| {
+            let words: Vec<&str> = line.text.split_whitespace().collect();
+            let [what, ref numbers @ ..] = words[..] else { return None };
+            let numbers: Vec<u64> = numbers.iter().map_while(|word| word.parse().ok()).collect();
+            let [endpoints, each, bytes, busiest, at_work, _] = numbers[..] else { return None };
+            Some(Self { what: what.to_owned(), endpoints, each, bytes, busiest, at_work })
+        });
+        rows.collect()
+    }
+}
+
 /// The root, task 0, in the middle of its four neighbours: bytes that left over each link of a node.
 fn used_links(outcome: &Outcome, node: usize) -> Vec<u64> {
     outcome.fabric.nodes[node].links.map(|link| link.bytes).into_iter().filter(|&bytes| bytes > 0).collect()
@@ -260,6 +285,38 @@ on_both_architectures! {
                 assert!(used.iter().all(|bytes| portion(0).contains(bytes)), "{what}: {used:?}");
             }
         }
+    }
+
+    fn g8_mpi_divides_long_collectives_by_itself_and_no_short_ones(arch) {
+        // The job compares every result, bit for bit, with what one context makes it.
+        let run = |wire: Option<&str>, args: &[&str]| {
+            let run = Run::new("endpoints").arch(arch).torus("3x3").harts(4).contexts(4).timeout(2 * DEADLINE);
+            let run = run.args(["--over", "mpi", "--endpoints", "4"].iter().chain(args).copied());
+            let run = if let Some(wire) = wire { run.faults(wire) } else { run };
+            run.run().unwrap()
+        };
+        for wire in [None, Some(LOSSY_WIRE)] {
+            let outcome = run(wire, &[]);
+            assert!(outcome.success(), "{}", outcome.explain());
+            let rows = Slices::all(&outcome);
+            assert_eq!(rows.len(), 12, "six collectives, long and short: {}", outcome.explain());
+            for Slices { what, endpoints, each, bytes, busiest, at_work } in rows {
+                assert_eq!(endpoints, 4);
+                if each == 64 {
+                    assert!(at_work <= 1, "a short {what} by {at_work} contexts");
+                } else {
+                    assert_eq!(at_work, 4, "a long {what}");
+                    assert!(busiest <= bytes / 4 + bytes / 64, "{what}: {busiest} of {bytes} by one");
+                }
+            }
+        }
+        // What the fabric counted: a portion for each neighbour twice, by one context and by four, over a link of its own.
+        const BYTES: u64 = 65536;
+        let outcome = run(None, &["--collective", "scatter"]);
+        expect_clean(&outcome);
+        let used = used_links(&outcome, 0);
+        let portion = 2 * BYTES..with_rest(&outcome, 0, 2 * BYTES);
+        assert!(used.len() == 4 && used.iter().all(|bytes| portion.contains(bytes)), "{used:?}");
     }
 
     fn g8_one_call_is_one_collective_whatever_the_number_of_endpoints(arch) {
