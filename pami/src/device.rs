@@ -372,6 +372,12 @@ pub trait Receiving: Sized + Send + 'static {
 
     /// Gives a packet's memory back to the FIFO or ring that it came in.
     fn release(&mut self, arrival: Self::Arrival);
+
+    /// The same, of one that [`pull_ready`](Self::pull_ready) found.
+    #[inline]
+    fn release_ready(&mut self, arrival: Self::Arrival) {
+        self.release(arrival);
+    }
 }
 
 /// The time, and the sleep of a hart that has nothing to do (SPEC N-8).

@@ -6,6 +6,7 @@
 //! word as it was before or after a write. [`Shared::update`] is atomic against all others on its word.
 
 mod scope;
+mod spot;
 mod transfer;
 
 use crate::buffer::{Buffer, Control};
@@ -13,6 +14,7 @@ use crate::sync::Ordering;
 use core::ptr::NonNull;
 use core::slice;
 use core::sync::atomic::AtomicU64;
+pub use spot::Spot;
 use transfer::{Atomics, Plain};
 
 const WORD: usize = size_of::<u64>();
@@ -225,14 +227,21 @@ impl Shared {
     /// The word at `offset`, if it lies whole in the memory, at a multiple of eight.
     #[inline(always)]
     fn word(&self, offset: usize) -> Option<&AtomicU64> {
+        // SAFETY: the word lies inside the memory, at a multiple of eight, and lives as long as this handle; being whole it is
+        // only ever accessed as an atomic of this size.
+        self.place_of_word(offset).map(|place| unsafe { place.as_ref() })
+    }
+
+    /// Where the word at `offset` lies, if it is whole in the memory, at a multiple of eight.
+    #[inline(always)]
+    fn place_of_word(&self, offset: usize) -> Option<NonNull<AtomicU64>> {
         let (data, len) = self.bytes();
         let inside = offset.checked_add(WORD).is_some_and(|end| end <= len);
         if !inside || !(data.addr().get() + offset).is_multiple_of(WORD) {
             return None;
         }
-        // SAFETY: the word lies inside the memory, at a multiple of eight, and lives as long as this handle; being whole it is
-        // only ever accessed as an atomic of this size.
-        Some(unsafe { AtomicU64::from_ptr(data.add(offset).as_ptr().cast()) })
+        // SAFETY: it lies inside the memory.
+        Some(unsafe { data.add(offset) }.cast())
     }
 
     #[inline(never)]

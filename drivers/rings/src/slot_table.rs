@@ -133,11 +133,11 @@ impl<T> SlotTable<T> {
         slot.generation = slot.generation.wrapping_add(1);
         slot.link = Link::NONE;
         self.used += 1;
-        // It is empty: without this the compiler has it dropped.
-        if let place @ None = &mut slot.entry {
-            *place = Some(entry());
-        }
-        Key { index, generation: slot.generation }
+        let key = Key { index, generation: slot.generation };
+        let entry = Some(entry());
+        // SAFETY: the place is borrowed as a whole. It is empty, so nothing is lost that was to be dropped; an assignment would look.
+        unsafe { core::ptr::write(&raw mut slot.entry, entry) };
+        key
     }
 
     /// The name of the entry in a slot.
@@ -188,15 +188,20 @@ impl<T> SlotTable<T> {
     ) -> Option<R> {
         let index = list.first()?;
         let slot = self.slots.get_mut(index as usize)?;
-        let (leaves, said) = decide(Key { index, generation: slot.generation }, slot.entry.as_mut()?)?;
-        list.shift(slot.link);
-        if leaves == Leaves::ListAndTable {
-            core::mem::forget(slot.entry.take());
-            slot.generation = slot.generation.wrapping_add(1);
-            self.free.push_front_of(&mut slot.link, index);
-            self.used -= 1;
+        match decide(Key { index, generation: slot.generation }, slot.entry.as_mut()?)? {
+            (Leaves::List, said) => {
+                list.shift(slot.link);
+                Some(said)
+            }
+            (Leaves::ListAndTable, said) => {
+                list.shift(slot.link);
+                core::mem::forget(slot.entry.take());
+                slot.generation = slot.generation.wrapping_add(1);
+                self.free.push_front_of(&mut slot.link, index);
+                self.used -= 1;
+                Some(said)
+            }
         }
-        Some(said)
     }
 
     /// All entries, by number. What follows the last one is not looked at.

@@ -52,7 +52,7 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     fn advance_awoken(&mut self) -> usize {
         let Some(arrival) = self.port.pull_ready() else { return self.advance_queued() };
-        self.take_next(arrival);
+        self.take_next::<false>(arrival);
         self.advance_behind(1)
     }
 
@@ -60,7 +60,7 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     fn advance_by_one(&mut self) -> usize {
         let Some(arrival) = self.port.pull_ready() else { return self.advance_behind(0) };
-        self.take_next(arrival);
+        self.take_next::<true>(arrival);
         let looks = self.transport.counters().received.is_multiple_of(ARRIVALS_PER_ADVANCE as u64);
         if looks { self.advance_behind(1) } else { 1 }
     }
@@ -69,7 +69,7 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     fn advance_queued(&mut self) -> usize {
         let Some(arrival) = self.port.pull_queued() else { return self.advance_all(0) };
-        self.take_next(arrival);
+        self.take_next::<false>(arrival);
         self.advance_behind(1)
     }
 
@@ -107,11 +107,13 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     fn take_ready(&mut self) -> bool {
         let arrival = self.port.pull_ready().or_else(|| self.port.pull_queued());
-        arrival.map(|arrival| self.take_next(arrival)).is_some()
+        arrival.map(|arrival| self.take_next::<false>(arrival)).is_some()
     }
 
+    /// A packet, while nothing is under way. One that lay `READY` can be released here, without a call, which takes registers of
+    /// whoever may find none.
     #[inline(always)]
-    fn take_next(&mut self, arrival: P::Arrival) {
+    fn take_next<const READY: bool>(&mut self, arrival: P::Arrival) {
         let Some((dispatch, origin)) = arrival.whole() else { return self.take_other(arrival) };
         let Some(handler) = self.handlers[usize::from(dispatch) % DISPATCH_IDS] else {
             return self.take_other(arrival);
@@ -122,7 +124,7 @@ impl<P: Port> Active<P> {
             return self.take_more(arrival, received);
         }
         self.transport.note_received();
-        self.port.release(arrival);
+        if READY { self.port.release_ready(arrival) } else { self.port.release(arrival) }
     }
 
     /// One that is not a whole message for a handler.

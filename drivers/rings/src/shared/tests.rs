@@ -146,3 +146,20 @@ fn p7_words_are_those_that_all_others_access_and_only_whole_ones() {
         assert_eq!(shared.words(offset, count).map(<[_]>::len), Err(error), "{offset} {count}");
     }
 }
+
+#[test]
+fn p8_d9_a_spot_is_a_whole_word_at_a_multiple_of_eight_and_keeps_its_memory() {
+    let memory = shared(21);
+    for offset in [1, 7, 12, 14, 16, 21, usize::MAX - 7, usize::MAX] {
+        assert!(Spot::at(memory.clone(), offset).word().is_none(), "{offset}");
+    }
+    assert!(Spot::of(memory.clone()).word().is_none());
+    let spots = [0, 8].map(|offset| Spot::at(memory.clone(), offset));
+    assert!(spots.iter().all(|spot| spot.memory().is_same(&memory)));
+    drop(memory);
+    for (spot, word) in spots.iter().zip([5_u64, 6]) {
+        spot.clone().word().unwrap().store(word, Ordering::Relaxed);
+    }
+    let read = |offset| spots[0].memory().read_word(offset);
+    assert_eq!([0, 8].map(read), [Some(5), Some(6)]);
+}

@@ -353,12 +353,15 @@ impl<P: Platform, N: Network> Receiving for NodePort<P, N> {
                 self.local_first = true;
                 self.give_back(arrived.buffer);
             }
-            NodeArrival::Local(arrival) => {
-                self.local_first = false;
-                let sender = arrival.port();
-                drop(arrival);
-                self.unit.tell_sender(sender);
-            }
+            NodeArrival::Local(arrival) => self.release_local(arrival),
+        }
+    }
+
+    #[inline(always)]
+    fn release_ready(&mut self, arrival: NodeArrival) {
+        match arrival {
+            NodeArrival::Local(arrival) => self.release_local(arrival),
+            other => self.release(other),
         }
     }
 }

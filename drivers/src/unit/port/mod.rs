@@ -372,6 +372,15 @@ impl<P: Platform, N: Network> NodePort<P, N> {
         self.shm.pull(|sender| unit.tell_sender(sender)).map(NodeArrival::Local)
     }
 
+    /// Gives a line back to the ring that it is of.
+    #[inline(always)]
+    fn release_local(&mut self, arrival: shm::Arrival) {
+        self.local_first = false;
+        let sender = arrival.port();
+        drop(arrival);
+        self.unit.tell_sender(sender);
+    }
+
     /// Gives a receive buffer back to the engine.
     #[inline]
     fn give_back(&mut self, buffer: RxBuffer) {

@@ -113,10 +113,18 @@ impl<P: Port> Lane<P> {
     }
 
     /// The context, which whoever waits with it gives up for this; `rest` is called meanwhile.
+    #[inline]
     pub fn enter(&'static self, rest: impl Fn()) -> Guard<P> {
-        if let Some(guard) = self.context.try_lock() {
-            return guard;
+        match self.context.try_lock() {
+            Some(guard) => guard,
+            None => self.enter_in_turn(rest),
         }
+    }
+
+    /// The same, while another thread has it.
+    #[cold]
+    #[inline(never)]
+    fn enter_in_turn(&'static self, rest: impl Fn()) -> Guard<P> {
         self.wanted.fetch_add(1, Ordering::Relaxed);
         self.nudge();
         let guard = loop {

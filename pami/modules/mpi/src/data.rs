@@ -5,6 +5,7 @@ use core::fmt;
 use core::sync::atomic::Ordering;
 use pami::layout::Cursor;
 use pami::{Layout, Shared};
+use rings::shared::Spot;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes that are copied at a time between two memories.
@@ -28,7 +29,8 @@ pub(crate) struct Span {
     /// How they lie from the lowest if not in one piece, and the type whose table says so. In front, as what is known to be in one
     /// piece is dropped without a call then.
     apart: Option<(Layout, Datatype)>,
-    memory: Shared,
+    /// The memory, and its first word if that is one of the memory's, and all lie in one piece.
+    spot: Spot,
     /// The lowest byte.
     start: usize,
     /// Bytes without gaps.
@@ -110,7 +112,7 @@ impl Data {
         let (low, layout) = datatype.layout(count).ok_or(range)?;
         let start = offset.checked_add_signed(low).ok_or(range)?;
         let apart = (layout != Layout::Contiguous).then(|| (layout, datatype.clone()));
-        Ok(Self { span: Span { memory, start, bytes, apart }, offset, count, datatype })
+        Ok(Self { span: Span::new(memory, start, bytes, apart), offset, count, datatype })
     }
 
     /// `count` numbers from byte `offset` on.
@@ -125,7 +127,7 @@ impl Data {
     pub fn all<T: Native>(memory: &Shared) -> Self {
         let count = memory.len() / size_of::<T>().max(1);
         let bytes = count * size_of::<T>();
-        let span = Span { memory: memory.clone(), start: 0, bytes, apart: None };
+        let span = Span::new(memory.clone(), 0, bytes, None);
         Self { span, offset: 0, count, datatype: Datatype::of::<T>() }
     }
 
@@ -134,13 +136,13 @@ impl Data {
     /// # Errors
     /// [`DataError::Range`].
     pub fn part(&self, first: usize, count: usize) -> Result<Self, DataError> {
-        let range = DataError::Range { offset: self.offset, count, memory: self.span.memory.len() };
+        let range = DataError::Range { offset: self.offset, count, memory: self.span.memory().len() };
         if first.checked_add(count).is_none_or(|end| end > self.count) {
             return Err(range);
         }
         let at = isize::try_from(first).ok().and_then(|first| first.checked_mul(self.datatype.extent()));
         let offset = at.and_then(|at| self.offset.checked_add_signed(at)).ok_or(range)?;
-        Self::new(self.span.memory.clone(), offset, count, self.datatype.clone())
+        Self::new(self.span.memory().clone(), offset, count, self.datatype.clone())
     }
 
     /// Another number of elements, the first with its origin `displacement` extents on from this one's: as the v forms
@@ -149,15 +151,15 @@ impl Data {
     /// # Errors
     /// [`DataError::Range`].
     pub fn displaced(&self, displacement: isize, count: usize) -> Result<Self, DataError> {
-        let range = DataError::Range { offset: self.offset, count, memory: self.span.memory.len() };
+        let range = DataError::Range { offset: self.offset, count, memory: self.span.memory().len() };
         let at = displacement.checked_mul(self.datatype.extent());
         let offset = at.and_then(|at| self.offset.checked_add_signed(at)).ok_or(range)?;
-        Self::new(self.span.memory.clone(), offset, count, self.datatype.clone())
+        Self::new(self.span.memory().clone(), offset, count, self.datatype.clone())
     }
 
     /// The memory.
     pub fn memory(&self) -> &Shared {
-        &self.span.memory
+        self.span.memory()
     }
 
     /// Where the first element has its origin, in bytes.
@@ -312,16 +314,22 @@ pub(crate) struct Piece<'a>(&'a Span);
 impl Piece<'_> {
     #[inline(always)]
     pub(crate) fn span(self) -> Span {
-        let &Span { ref memory, start, bytes, .. } = self.0;
-        Span { memory: memory.clone(), start, bytes, apart: None }
+        let spot = self.0.spot.clone();
+        Span { apart: None, spot, start: self.0.start, bytes: self.0.bytes }
     }
 }
 
 impl Span {
+    fn new(memory: Shared, start: usize, bytes: usize, apart: Option<(Layout, Datatype)>) -> Self {
+        let has_word = apart.is_none() && bytes >= WORD;
+        let spot = if has_word { Spot::at(memory, start) } else { Spot::of(memory) };
+        Self { apart, spot, start, bytes }
+    }
+
     /// The memory.
     #[inline]
     pub(crate) fn memory(&self) -> &Shared {
-        &self.memory
+        self.spot.memory()
     }
 
     /// As [`Data::bytes`].
@@ -345,10 +353,7 @@ impl Span {
     /// Its bytes, if they are one whole word of the memory.
     #[inline]
     pub(crate) fn word(&self) -> Option<[u8; WORD]> {
-        if self.bytes != WORD {
-            return None;
-        }
-        let [word] = self.memory.words(self.contiguous()?, 1).ok()? else { return None };
+        let word = self.spot.word().filter(|_| self.bytes == WORD)?;
         Some(word.load(Ordering::Relaxed).to_ne_bytes())
     }
 
@@ -357,8 +362,9 @@ impl Span {
     #[inline(always)]
     pub(crate) fn put_word(&self, bytes: &[u8]) -> bool {
         // Byte by byte it would take as long as all the rest.
-        let Ok(&word) = u64::ref_from_bytes(bytes) else { return false };
-        self.bytes >= WORD && self.contiguous().is_some_and(|start| self.memory.write_word(start, word))
+        let Ok(&bytes) = u64::ref_from_bytes(bytes) else { return false };
+        let word = self.spot.word().filter(|_| self.apart.is_none());
+        word.map(|word| word.store(bytes, Ordering::Relaxed)).is_some()
     }
 
     #[inline]
@@ -370,7 +376,7 @@ impl Span {
 
     #[cold]
     fn range(&self) -> DataError {
-        DataError::Range { offset: self.start, count: self.bytes, memory: self.memory.len() }
+        DataError::Range { offset: self.start, count: self.bytes, memory: self.memory().len() }
     }
 
     /// A walk along its bytes, from the packed byte `skip` on.
@@ -388,7 +394,7 @@ impl Span {
     pub(crate) fn pack_bytes(&self, skip: usize, into: &mut [u8]) -> Result<(), DataError> {
         self.has(skip, into.len())?;
         match self.contiguous() {
-            Some(start) => self.memory.read(start + skip, into).map_err(|_| self.range()),
+            Some(start) => self.memory().read(start + skip, into).map_err(|_| self.range()),
             None => self.walk(skip)?.gather(into),
         }
     }
@@ -401,7 +407,7 @@ impl Span {
     pub(crate) fn unpack_bytes(&self, skip: usize, from: &[u8]) -> Result<(), DataError> {
         self.has(skip, from.len())?;
         match self.contiguous() {
-            Some(start) => self.memory.write(start + skip, from).map_err(|_| self.range()),
+            Some(start) => self.memory().write(start + skip, from).map_err(|_| self.range()),
             None => self.walk(skip)?.spread(from),
         }
     }
@@ -433,7 +439,7 @@ impl Walk<'_> {
     }
 
     fn gather(&mut self, into: &mut [u8]) -> Result<(), DataError> {
-        let (memory, len) = (&self.span.memory, into.len());
+        let (memory, len) = (self.span.memory(), into.len());
         let mut rest = into;
         self.along(len, |at, now| {
             let (piece, later) = core::mem::take(&mut rest).split_at_mut(now);
@@ -443,7 +449,7 @@ impl Walk<'_> {
     }
 
     fn spread(&mut self, from: &[u8]) -> Result<(), DataError> {
-        let (memory, mut rest) = (&self.span.memory, from);
+        let (memory, mut rest) = (self.span.memory(), from);
         self.along(from.len(), |at, now| {
             let (piece, later) = rest.split_at(now);
             rest = later;

@@ -104,8 +104,7 @@ impl<N: Node> Mpi<N> {
         let mut state = self.library.vci(request.vci())?.state.lock();
         let slot = state.requests.find(*request)?;
         if slot.phase == Phase::Active {
-            slot.detached = true;
-            slot.persistent = false;
+            slot.detach();
         } else {
             state.requests.free(request.slot());
         }

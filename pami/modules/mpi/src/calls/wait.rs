@@ -49,21 +49,6 @@ impl<N: Node> Library<N> {
         self.vci(request.vci())?.state.lock().requests.is_started(*request)
     }
 
-    /// Advances the only VCI for a request of it. Returns how much of what is under way has moved, and the status if that was
-    /// handed over: the request is null then.
-    #[inline(always)]
-    fn advance_for(
-        &self,
-        vci: &'static Vci<N::Port>,
-        guard: &mut Guard<N::Port>,
-        request: &mut Request,
-    ) -> Result<(usize, Option<Status>)> {
-        vci.awaited.begin(request);
-        let moved = self.advance_with(vci, guard);
-        let handed_over = vci.awaited.end(request);
-        Ok((moved?, handed_over))
-    }
-
     /// As [`test`](Mpi::test), of a request of the only VCI.
     #[inline(never)]
     fn test_with(
@@ -72,9 +57,9 @@ impl<N: Node> Library<N> {
         mut guard: Guard<N::Port>,
         request: &mut Request,
     ) -> Result<Option<Status>> {
-        let (moved, handed_over) = self.advance_for(vci, &mut guard, request)?;
-        if handed_over.is_some() {
-            return Ok(handed_over);
+        let (moved, told) = self.advance_for(vci, &mut guard, request)?;
+        if let Some(told) = told {
+            return Ok(Some(told.status()));
         }
         if moved == 0 {
             if guard.as_mut().is_some_and(Context::rests) {
@@ -83,7 +68,7 @@ impl<N: Node> Library<N> {
             return Ok(None);
         }
         drop(guard);
-        if vci.activity.has(request) { Ok(None) } else { take(vci, request, Ok) }
+        if vci.activity.has_of_first(request) { Ok(None) } else { take(vci, request, Ok) }
     }
 }
 
@@ -119,19 +104,20 @@ impl<N: Node> Mpi<N> {
     /// # Errors
     /// [`Error::Request`], or why the operation did not end well.
     pub fn wait(&self, request: &mut Request) -> Result<Status> {
-        let Some(vci) = self.library.only.filter(|_| request.vci() == 0) else {
-            return self.wait_all_over(request);
-        };
-        if vci.activity.has(request) {
+        let Some(vci) = self.library.only else { return self.wait_all_over(request) };
+        if vci.activity.has_of_first(request) {
             // What is waited for mostly lies ready.
             if let Some(mut guard) = vci.lane.try_enter()
-                && let (_, Some(status)) = self.library.advance_for(vci, &mut guard, request)?
+                && let (_, Some(told)) = self.library.advance_for(vci, &mut guard, request)?
             {
-                return Ok(status);
+                return Ok(told.status());
             }
-            if vci.activity.has(request) {
+            if vci.activity.has_of_first(request) {
                 return self.wait_all_over(request);
             }
+        }
+        if request.vci() != 0 {
+            return self.wait_all_over(request);
         }
         take(vci, request, |status| status.ok_or(Error::Request))
     }
@@ -158,10 +144,8 @@ impl<N: Node> Mpi<N> {
     /// # Errors
     /// As [`wait`](Self::wait).
     pub fn test(&self, request: &mut Request) -> Result<Option<Status>> {
-        if let Some(vci) = self.library.only
-            && request.vci() == 0
-        {
-            if !vci.activity.has(request) {
+        if let Some(vci) = self.library.only {
+            if !vci.activity.has_of_first(request) {
                 return self.ended(request);
             }
             // Of what nothing became since it was seen active, nothing is to be told.

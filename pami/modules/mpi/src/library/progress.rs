@@ -2,6 +2,7 @@
 
 use super::Library;
 use crate::error::{Error, Result};
+use crate::request::{Request, Told};
 use crate::settings::CONTEXTS;
 use crate::vci::{State, Vci};
 use base::Guard;
@@ -123,19 +124,33 @@ impl<N: Node> Library<N> {
         Ok(moved)
     }
 
-    /// Advances a VCI by what is new, or by the first message of it. Returns as [`advance`](Self::advance).
+    /// Advances a VCI for a request of it, by what is new, or by the first message of that. Returns as [`advance`](Self::advance),
+    /// and what is told of it if that was handed over: it is null then.
     ///
     /// # Errors
     /// [`Error::Finalized`].
     #[inline(always)]
-    pub(crate) fn advance_with(&self, vci: &Vci<N::Port>, guard: &mut Guard<N::Port>) -> Result<usize> {
+    pub(crate) fn advance_for(
+        &self,
+        vci: &'static Vci<N::Port>,
+        guard: &mut Guard<N::Port>,
+        request: &mut Request,
+    ) -> Result<(usize, Option<Told>)> {
         let context = guard.as_mut().ok_or(Error::Finalized)?;
+        vci.awaited.begin(request);
         let moved = context.advance_by_one();
-        if vci.lags() {
-            vci.catch_up(context, self.callbacks()?);
-            return Ok(moved + 1);
+        let handed_over = vci.awaited.end(request);
+        let lagged = vci.lags();
+        if lagged {
+            self.catch_up(vci, context)?;
         }
-        Ok(moved)
+        Ok((moved + usize::from(lagged), handed_over))
+    }
+
+    #[inline(never)]
+    fn catch_up(&self, vci: &Vci<N::Port>, context: &mut Context<N::Port>) -> Result<()> {
+        vci.catch_up(context, self.callbacks()?);
+        Ok(())
     }
 
     /// Calls `attempt` with a VCI's context until it finds room, which is `Some`; sleeps while there is nothing to do.

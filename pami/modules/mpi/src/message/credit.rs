@@ -31,6 +31,12 @@ pub(super) fn units_of(len: usize) -> u16 {
     u16::try_from(chunks_of(len)).unwrap_or(u16::MAX).max(1)
 }
 
+/// What a peer is owed at least that is to hear of it by a message of its own: half of what it was granted and has not here.
+#[inline]
+fn due(granted: u16) -> u16 {
+    granted.div_ceil(2)
+}
+
 /// Whether a sender may expect credit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Asked {
@@ -43,7 +49,7 @@ enum Asked {
 }
 
 /// What a peer has of this context's units, and this context of the peer's.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Credit {
     /// Units of the peer's that are left.
     left: u16,
@@ -54,6 +60,9 @@ pub(super) struct Credit {
     here: u16,
     /// What it may use again, and has not heard of.
     owed: u16,
+    /// While it is owed less than this, more that it may use again changes nothing else. At most as much as makes it
+    /// [due](Self::is_due), and 0 if it has more than it is sure of, or was told to give back.
+    calm: u16,
     /// It was told to give back what it does not use, and has been granted nothing since.
     recalled: bool,
     /// Its node died.
@@ -79,7 +88,8 @@ impl CreditPool {
     /// What is known of a peer at first.
     pub(super) fn first(&self) -> Credit {
         let asked = if self.sure == 0 { Asked::No } else { Asked::Yes };
-        Credit { left: self.sure, asked, granted: self.sure, here: 0, owed: 0, recalled: false, dead: false }
+        let (left, granted, calm) = (self.sure, self.sure, due(self.sure));
+        Credit { left, asked, granted, here: 0, owed: 0, calm, recalled: false, dead: false }
     }
 
     /// Grants more to a peer whose credit was short. Returns whether there was room for that.
@@ -94,22 +104,15 @@ impl CreditPool {
         credit.granted += more;
         credit.owed += more;
         credit.recalled &= more == 0;
+        self.calm(credit);
         more > 0
     }
 
-    /// A message of one unit that never lay here needs that no more, if its sender has no more than it is sure of and is not
-    /// [due](Credit::is_due) then, as most are. Returns whether that is so: if not, nothing was done.
-    #[inline(always)]
-    pub(super) fn pass_unit(&self, credit: &mut Credit) -> bool {
-        let owed = u32::from(credit.owed) + 1;
-        let passes = credit.total() <= self.sure && 2 * owed < credit.granted.into();
-        if passes {
-            // Less than half of what it was granted.
-            credit.owed = owed as u16;
-            // It may have what it does not use again.
-            credit.recalled = false;
-        }
-        passes
+    /// What was granted, or lies here, is another.
+    #[inline]
+    fn calm(&self, credit: &mut Credit) {
+        let calm = credit.total() <= self.sure && !credit.recalled;
+        credit.calm = if calm { due(credit.granted) } else { 0 };
     }
 
     /// A message of a peer's that never lay here needs its units no more. Returns as [`Credit::is_due`].
@@ -140,6 +143,7 @@ impl CreditPool {
         if units > 0 {
             credit.owe(units);
         }
+        self.calm(credit);
     }
 
     /// A peer gave back what it did not use.
@@ -148,6 +152,7 @@ impl CreditPool {
         let units = units.min(credit.granted - credit.owed);
         credit.granted -= units;
         self.free += u32::from(units);
+        self.calm(credit);
     }
 
     /// A peer's node died: nothing more comes from there, and nothing is owed to it.
@@ -203,14 +208,39 @@ impl Credit {
         if may {
             self.granted -= units;
             self.here += units;
+            self.calm = self.calm.min(due(self.granted));
         }
         may
+    }
+
+    /// A message of one unit that never lay here needs that no more, if nothing else is to be done then, as mostly. Returns
+    /// whether that is so: if not, nothing was done.
+    #[inline(always)]
+    pub(super) fn pass_unit(&mut self) -> bool {
+        let owed = u32::from(self.owed) + 1;
+        let passes = owed < self.calm.into();
+        if passes {
+            self.owed = owed as u16;
+        }
+        passes
     }
 
     /// Whether there is enough for a message of so many units.
     #[inline]
     pub(super) fn has(&self, units: u16) -> bool {
         self.left >= units
+    }
+
+    /// What is left behind a message of so many units, if there is enough for it.
+    #[inline]
+    pub(super) fn behind(&self, units: u16) -> Option<u16> {
+        self.left.checked_sub(units)
+    }
+
+    /// A message went that told the peer of all that it is owed, and so much is [left behind](Self::behind) it.
+    #[inline]
+    pub(super) fn went(&mut self, left: u16) {
+        (self.left, self.owed) = (left, 0);
     }
 
     /// A message of so many units went.
@@ -250,27 +280,21 @@ impl Credit {
         self.owed
     }
 
-    /// The peer was told of all of it.
-    #[inline]
-    pub(super) fn told_all(&mut self) {
-        self.owed = 0;
-    }
-
     /// The peer was told of so much of it.
     #[inline]
     pub(super) fn told(&mut self, units: u16) {
         self.owed -= units;
     }
 
-    /// Whether the peer should be told what it is owed by a message of its own: half of what it was granted and has not here.
+    /// Whether the peer should be told what it is owed by a message of its own.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
-        self.owed > 0 && 2 * u32::from(self.owed) >= self.granted.into()
+        self.owed > 0 && self.owed >= due(self.granted)
     }
 
     /// It is told to give back what it does not use.
     pub(super) fn recall(&mut self) {
-        self.recalled = true;
+        (self.recalled, self.calm) = (true, 0);
     }
 }
 

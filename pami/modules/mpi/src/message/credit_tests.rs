@@ -153,3 +153,44 @@ fn r2_r9_what_a_dead_peer_had_is_free_once_none_of_it_lies_here() {
     assert_eq!((pool.free, credit.total(), credit.is_due()), (all, 0, false));
     assert!(!pool.grant(&mut credit));
 }
+
+#[test]
+fn r9_a_unit_that_passes_without_a_look_at_the_rest_changes_what_it_would_with_one() {
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut any = |most: u16| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed >> 32) as u16 % most
+    };
+    let (mut passed, mut not) = (0, 0);
+    for (units, peers) in [(512, 2), (512, 8), (64, 5), (40, 1), (64, 33)].repeat(200) {
+        let mut pool = CreditPool::new(units, peers);
+        let mut credits = vec![pool.first(); peers];
+        for _ in 0..50 {
+            let credit = &mut credits[usize::from(any(peers as u16))];
+            let (before, free) = (*credit, pool.free);
+            match any(12) {
+                0 => _ = pool.grant(credit),
+                1 => pool.take_back(credit, any(64)),
+                2 => _ = credit.keep(any(4)),
+                3 if credit.here > 0 => pool.taken(credit, 1),
+                4 => credit.recall(),
+                5 => credit.told(any(credit.owed() + 1)),
+                // As the slow way does it, of which nothing is due.
+                _ if credit.pass_unit() => {
+                    let mut slow = before;
+                    assert!(!pool.passed(&mut slow, 1), "{before:?}");
+                    assert_eq!((*credit, pool.free), (slow, free), "{before:?}");
+                    passed += 1;
+                }
+                _ => {
+                    assert_eq!(*credit, before);
+                    pool.passed(credit, 1);
+                    not += 1;
+                }
+            }
+        }
+    }
+    assert!(passed > 1000 && not > 1000, "{passed} and {not}");
+}

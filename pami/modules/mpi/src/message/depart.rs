@@ -30,13 +30,11 @@ pub(crate) struct Short<'a> {
 }
 
 impl Short<'_> {
-    /// Its envelope, if it need not wait for its turn and there is credit for so many units.
+    /// Its envelope, if it need not wait for its turn and there is credit for so many units, and the credit that is left then.
     #[inline(always)]
-    fn envelope(&self, peer: &Peer, len: usize, units: u16) -> Option<Envelope> {
-        if !peer.pending.is_empty() || !peer.credit.has(units) {
-            return None;
-        }
-        Some(Envelope {
+    fn envelope(&self, peer: &Peer, len: usize, units: u16) -> Option<(Envelope, u16)> {
+        let left = peer.credit.behind(units).filter(|_| peer.pending.is_empty())?;
+        let envelope = Envelope {
             communicator: self.communicator.into(),
             source: self.source.into(),
             tag: self.tag.into(),
@@ -45,7 +43,8 @@ impl Short<'_> {
             credit: peer.credit.owed().into(),
             flags: 0,
             unused: [0; 3],
-        })
+        };
+        Some((envelope, left))
     }
 
     /// Most bytes of such a message.
@@ -97,12 +96,11 @@ impl Messages {
     ) -> bool {
         let target = short.target;
         let Some(peer) = self.peer(target) else { return false };
-        let Some(envelope) = short.envelope(peer, WORD, 1) else { return false };
+        let Some((envelope, left)) = short.envelope(peer, WORD, 1) else { return false };
         let (short, header) = (&protocols.short, envelope.words());
         let sent = protocols::send_immediate(short, active, target, header.as_bytes(), &word);
         if sent.is_ok() {
-            peer.credit.told_all();
-            peer.credit.spend(1);
+            peer.credit.went(left);
         }
         sent.is_ok()
     }
@@ -122,11 +120,10 @@ impl Messages {
             return false;
         }
         let Some(peer) = self.peer(short.target) else { return false };
-        let Some(envelope) = short.envelope(peer, len, units) else { return false };
+        let Some((envelope, left)) = short.envelope(peer, len, units) else { return false };
         let went = short.send(active, protocols, &envelope).is_ok();
         if went {
-            peer.credit.told_all();
-            peer.credit.spend(units);
+            peer.credit.went(left);
         }
         went
     }

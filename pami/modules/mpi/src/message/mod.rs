@@ -42,6 +42,7 @@ use crate::settings::Settings;
 pub(crate) use arrive::Taken;
 use base::fill;
 use bulk::Bulk;
+use core::ops::{Deref, DerefMut};
 use credit::{Credit, CreditPool, units_of};
 pub(crate) use depart::Short;
 use holders::Holders;
@@ -49,7 +50,7 @@ pub(crate) use matching::Wanted;
 use pami::client::Node;
 use pami::device::Port;
 use pami::{Active, Endpoint};
-use rings::list::{Link, List};
+use rings::list::{Link, Links, List};
 use unexpected::{CHUNK, Unexpected, Waiting, chunks_of};
 
 /// What a context knows of another task's context that is its counterpart.
@@ -57,7 +58,7 @@ use unexpected::{CHUNK, Unexpected, Waiting, chunks_of};
 struct Peer {
     credit: Credit,
     /// Kinds of control messages that are still to go there, a bit each.
-    unsaid: u16,
+    unsaid: u8,
     /// Sends there that wait for their turn, in order.
     pending: List,
     /// Receives that have to tell it something.
@@ -73,6 +74,38 @@ struct Peer {
     queued: bool,
     /// Whether it is among those that have more credit than they are sure of.
     holds: bool,
+    /// Of that queue.
+    link: Link,
+}
+
+/// What a context knows of others, by task.
+#[derive(Default)]
+struct Peers(&'static mut [Peer]);
+
+impl Deref for Peers {
+    type Target = [Peer];
+
+    #[inline]
+    fn deref(&self) -> &[Peer] {
+        self.0
+    }
+}
+
+impl DerefMut for Peers {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [Peer] {
+        self.0
+    }
+}
+
+impl Links for Peers {
+    fn link(&self, task: u32) -> Option<&Link> {
+        self.get(task as usize).map(|peer| &peer.link)
+    }
+
+    fn link_mut(&mut self, task: u32) -> Option<&mut Link> {
+        self.get_mut(task as usize).map(|peer| &mut peer.link)
+    }
 }
 
 /// RTS in sequence, or none. Those among them that a receive has matched have their CTS before their sender hears of the others; none
@@ -89,9 +122,7 @@ pub(crate) struct Messages {
     posted: List,
     unexpected: Unexpected,
     bulk: Bulk,
-    /// By task.
-    peers: &'static mut [Peer],
-    links: &'static mut [Link],
+    peers: Peers,
     /// Peers that something has to go to, each for itself: one that has no room does not hold up the others.
     queue: List,
     /// Its memory for unexpected messages, which peers are granted.
@@ -111,8 +142,7 @@ impl Messages {
         Ok(Self {
             unexpected: Unexpected::new(node, (units, settings.rts_places), units)?,
             bulk: Bulk::new(node, settings.regions)?,
-            peers: fill(node, "peers", tasks, || Peer::new(pool.first()))?,
-            links: fill(node, "peers", tasks, Link::default)?,
+            peers: Peers(fill(node, "peers", tasks, || Peer::new(pool.first()))?),
             pool,
             holders: Holders::new(node, units)?,
             ..Self::default()
@@ -210,7 +240,7 @@ impl Messages {
     #[inline(always)]
     fn pass_unit(&mut self, origin: Endpoint, gained: u16) -> bool {
         let Some(peer) = self.peers.get_mut(origin.task() as usize) else { return false };
-        let passed = self.pool.pass_unit(&mut peer.credit);
+        let passed = peer.credit.pass_unit();
         if passed && gained > 0 {
             peer.credit.gain(gained);
         }
@@ -266,11 +296,11 @@ impl Messages {
         let task = origin.task();
         let Some(peer) = self.peers.get_mut(task as usize) else { return };
         if self.pool.grant(&mut peer.credit) {
-            self.holders.note(task, self.peers, &self.pool);
+            self.holders.note(task, &mut self.peers, &self.pool);
             return self.say(task, ANSWER);
         }
         let least = self.pool.excess(&peer.credit);
-        let most = self.holders.most(self.peers, &self.pool);
+        let most = self.holders.most(&mut self.peers, &self.pool);
         if let Some((_, task)) = most.filter(|&(excess, _)| excess > least) {
             self.peers[task as usize].credit.recall();
             self.say(task, RECALL);
@@ -289,7 +319,7 @@ impl Messages {
     fn queue(&mut self, task: u32) {
         let peer = self.peers.get_mut(task as usize);
         if peer.is_some_and(|peer| !core::mem::replace(&mut peer.queued, true)) {
-            self.queue.push(self.links, task);
+            self.queue.push(&mut self.peers, task);
         }
     }
 
@@ -340,6 +370,7 @@ impl Peer {
             refused: Refused { first: 0, count: 0 },
             queued: false,
             holds: false,
+            link: Link::NONE,
         }
     }
 }

@@ -332,7 +332,7 @@ impl<P: Port> At<'_, P> {
     pub(crate) fn go_on(&mut self) {
         // Who waits again waits behind all.
         let mut queue = core::mem::take(&mut self.messages.queue);
-        while let Some(task) = queue.pop(self.messages.links) {
+        while let Some(task) = queue.pop(&mut self.messages.peers) {
             let at = task as usize;
             self.messages.peers[at].queued = false;
             self.go_on_telling(at);

@@ -7,10 +7,10 @@ use crate::status::Status;
 use core::sync::atomic::{AtomicU64, Ordering};
 use rings::table::Key;
 
-/// Of one context. Whoever has that alone writes it, in calls and in the handlers of an advance.
+/// Of the only context. Whoever has that alone writes it, in calls and in the handlers of an advance.
 #[derive(Default)]
 pub(crate) struct Awaited {
-    /// Slot and generation; 0, which is no request's, if there is none.
+    /// Slot and generation, as the context's number is 0; 0, which is no request's, if there is none.
     request: AtomicU64,
     /// Source and tag of the word that ended it.
     told: AtomicU64,
@@ -25,7 +25,7 @@ impl Awaited {
     /// An advance begins in which this request is looked at.
     #[inline(always)]
     pub(crate) fn begin(&self, request: &Request) {
-        self.request.store(pair(request.slot.into(), request.generation), Ordering::Relaxed);
+        self.request.store(request.bits(), Ordering::Relaxed);
     }
 
     /// Whether it is this one.
@@ -41,16 +41,26 @@ impl Awaited {
         self.request.store(0, Ordering::Relaxed);
     }
 
-    /// The advance is over. Its status if that was handed over: it is null then.
+    /// The advance is over. What is told of it if that was handed over: it is null then.
     #[inline(always)]
-    pub(crate) fn end(&self, request: &mut Request) -> Option<Status> {
+    pub(crate) fn end(&self, request: &mut Request) -> Option<Told> {
         if self.request.load(Ordering::Relaxed) != 0 {
             self.request.store(0, Ordering::Relaxed);
             return None;
         }
         *request = Request::NULL;
-        let told = self.told.load(Ordering::Relaxed);
-        let (source, tag) = ((told >> u32::BITS) as i32, told as i32);
-        Some(Status { source, tag, len: WORD, cancelled: false, error: None })
+        Some(Told(self.told.load(Ordering::Relaxed)))
+    }
+}
+
+/// What is told of a request that a word ended: source and tag.
+#[derive(Clone, Copy)]
+pub(crate) struct Told(u64);
+
+impl Told {
+    #[inline(always)]
+    pub(crate) fn status(self) -> Status {
+        let (source, tag) = ((self.0 >> u32::BITS) as i32, self.0 as i32);
+        Status { source, tag, len: WORD, cancelled: false, error: None }
     }
 }

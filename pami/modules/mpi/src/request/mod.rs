@@ -10,7 +10,7 @@ mod operation;
 use crate::error::{Error, Result};
 use crate::settings::SEEKERS;
 use crate::status::Status;
-pub(crate) use awaited::Awaited;
+pub(crate) use awaited::{Awaited, Told};
 use core::sync::atomic::{AtomicU32, Ordering};
 pub(crate) use operation::{Arrived, Awaits, Mode, PointToPoint, Progress, Receiving, Sending};
 use rings::list::{Link, Links, List};
@@ -19,17 +19,19 @@ use rings::table::Key;
 
 /// Name of a request. Plain data; [`NULL`](Self::NULL) names none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct Request {
-    vci: u8,
-    slot: u16,
-    generation: u32,
-}
+pub struct Request(u64);
 
 impl Request {
     /// The null request: waiting for it returns at once, with an empty status.
-    pub const NULL: Self = Self { vci: u8::MAX, slot: NONE, generation: 0 };
+    pub const NULL: Self = Self::new(u8::MAX, NONE, 0);
     /// A send that was complete when it began: it needs no place in a table.
-    pub(crate) const SENT: Self = Self { vci: u8::MAX, slot: 0, generation: 0 };
+    pub(crate) const SENT: Self = Self::new(u8::MAX, 0, 0);
+
+    /// The one in a slot of a context's table, of this generation.
+    #[inline(always)]
+    const fn new(vci: u8, slot: u16, generation: u32) -> Self {
+        Self((vci as u64) << 48 | (slot as u64) << 32 | generation as u64)
+    }
 
     /// Whether it is the null request.
     pub fn is_null(&self) -> bool {
@@ -37,26 +39,35 @@ impl Request {
     }
 
     /// Whether it is in no table, and waiting for it returns at once: the null request, or one that was [`SENT`](Self::SENT).
+    #[inline]
     pub(crate) fn is_nowhere(&self) -> bool {
-        self.vci == u8::MAX
+        self.vci() == usize::from(u8::MAX)
     }
 
     /// The context whose table has it.
+    #[inline]
     pub(crate) fn vci(&self) -> usize {
-        self.vci.into()
+        (self.0 >> 48) as usize
     }
 
     /// All of it as a number.
+    #[inline]
     pub(crate) fn bits(&self) -> u64 {
-        u64::from(self.vci) << 48 | u64::from(self.slot) << 32 | u64::from(self.generation)
+        self.0
     }
 
     pub(crate) fn of_bits(bits: u64) -> Self {
-        Self { vci: (bits >> 48) as u8, slot: (bits >> 32) as u16, generation: bits as u32 }
+        Self(bits)
     }
 
+    #[inline]
     pub(crate) fn slot(&self) -> u16 {
-        self.slot
+        (self.0 >> 32) as u16
+    }
+
+    #[inline]
+    fn generation(&self) -> u32 {
+        self.0 as u32
     }
 }
 
@@ -77,14 +88,34 @@ pub(crate) enum Phase {
 /// A place for a request.
 pub(crate) type Slot = slot_table::Slot<Entry>;
 
+/// What becomes of a request at its end. Most have none of these: they are waited for once, and are an application's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Traits(u8);
+
+impl Traits {
+    const NONE: Self = Self(0);
+    /// Stays after its end, to be started again.
+    const PERSISTENT: Self = Self(1);
+    /// Nobody waits for it: it is free once it is complete.
+    const DETACHED: Self = Self(2);
+    /// The library's own.
+    const OWN: Self = Self(4);
+
+    #[inline]
+    fn of(own: bool) -> Self {
+        if own { Self::OWN } else { Self::NONE }
+    }
+
+    #[inline]
+    fn has(self, one: Self) -> bool {
+        self.0 & one.0 != 0
+    }
+}
+
 /// A request.
 pub(crate) struct Entry {
     pub(crate) phase: Phase,
-    /// Stays after its end, to be started again.
-    pub(crate) persistent: bool,
-    /// Nobody waits for it: it is free once it is complete.
-    pub(crate) detached: bool,
-    own: bool,
+    traits: Traits,
     /// What is told at its end, if it is not [`Status::EMPTY`].
     pub(crate) status: Option<Status>,
     /// What is to be done; `None` for requests of collectives and windows.
@@ -101,8 +132,8 @@ pub(crate) struct Requests {
     vci: u8,
     table: SlotTable<Entry>,
     activity: Activity,
-    /// Places left: for the application's, and for the library's own.
-    left: [usize; 2],
+    /// Most that there may be for one more of the application's: the other places are kept for the library's own.
+    common: usize,
 }
 
 impl Links for Requests {
@@ -128,15 +159,20 @@ impl Entry {
         self.operation = None;
     }
 
+    /// Nobody waits for it any more: it is free once it is complete, whether it could be started again or not.
+    pub(crate) fn detach(&mut self) {
+        self.traits = Traits(self.traits.0 & !Traits::PERSISTENT.0 | Traits::DETACHED.0);
+    }
+
     /// It is over, and its status is there. Returns whether its slot is to be free.
     #[inline(always)]
     pub(crate) fn end(&mut self, (index, activity): (u16, Activity)) -> bool {
         self.phase = Phase::Complete;
         activity.set(index, 0);
-        if !self.persistent {
+        if !self.traits.has(Traits::PERSISTENT) {
             self.operation = None;
         }
-        self.detached
+        self.traits.has(Traits::DETACHED)
     }
 }
 
@@ -149,8 +185,15 @@ impl Activity {
     /// Whether a request is seen to be active. Generations of requests are odd.
     #[inline]
     pub(crate) fn has(self, request: &Request) -> bool {
-        let active = self.0.get(usize::from(request.slot));
-        active.is_some_and(|active| active.load(Ordering::Relaxed) == request.generation)
+        let active = self.0.get(usize::from(request.slot()));
+        active.is_some_and(|active| active.load(Ordering::Relaxed) == request.generation())
+    }
+
+    /// As [`has`](Self::has), for the first context: of a request of another one it says no.
+    #[inline(always)]
+    pub(crate) fn has_of_first(self, request: &Request) -> bool {
+        let active = self.0.get((request.0 >> u32::BITS) as usize);
+        active.is_some_and(|active| active.load(Ordering::Relaxed) == request.generation())
     }
 
     /// What is said of a slot, for whoever looks often.
@@ -182,8 +225,8 @@ const GENERATIONS: usize = 0xffff_ffff;
 impl Requests {
     /// Takes a table of at most [`NONE`] slots, of which [`OWN`] are for the library's own.
     pub(crate) fn new(vci: u8, slots: &'static mut [Slot], activity: Activity) -> Self {
-        let left = [slots.len().saturating_sub(OWN), OWN];
-        Self { vci, table: SlotTable::new(slots), activity, left }
+        let common = slots.len().saturating_sub(OWN);
+        Self { vci, table: SlotTable::new(slots), activity, common }
     }
 
     /// Requests that there are.
@@ -218,7 +261,7 @@ impl Requests {
         operation: impl FnOnce() -> PointToPoint,
     ) -> Result<Request> {
         let Key { index, generation } = self.begin(own, || Some(operation()))?;
-        Ok(Request { vci: self.vci, slot: index as u16, generation })
+        Ok(Request::new(self.vci, index as u16, generation))
     }
 
     /// As [`open_for`](Self::open_for), of one that is complete from the start.
@@ -229,22 +272,18 @@ impl Requests {
     pub(crate) fn open_complete(&mut self, own: bool, status: impl FnOnce() -> Status) -> Result<Request> {
         let Key { index, generation } = self.insert(own, || Entry {
             phase: Phase::Complete,
-            persistent: false,
-            detached: false,
-            own,
+            traits: Traits::of(own),
             status: Some(status()),
             operation: None,
         })?;
-        Ok(Request { vci: self.vci, slot: index as u16, generation })
+        Ok(Request::new(self.vci, index as u16, generation))
     }
 
     #[inline(always)]
     fn begin(&mut self, own: bool, operation: impl FnOnce() -> Option<PointToPoint>) -> Result<Key> {
         let key = self.insert(own, || Entry {
             phase: Phase::Active,
-            persistent: false,
-            detached: false,
-            own,
+            traits: Traits::of(own),
             status: None,
             operation: operation(),
         })?;
@@ -255,10 +294,12 @@ impl Requests {
     /// Puts a request into a free slot, if there is one left for those of the library's `own`, or for the others.
     #[inline(always)]
     fn insert(&mut self, own: bool, entry: impl FnOnce() -> Entry) -> Result<Key> {
-        let left = &mut self.left[usize::from(own)];
-        let key = if *left > 0 { self.table.insert_with(entry) } else { None };
+        let most = if own { self.table.capacity() } else { self.common };
+        let key = if self.table.len() < most { self.table.insert_with(entry) } else { None };
         let Some(key) = key else { return Err(no_requests(own, self.table.capacity())) };
-        *left -= 1;
+        if own {
+            self.common += 1;
+        }
         Ok(key)
     }
 
@@ -270,7 +311,7 @@ impl Requests {
         let index = self.open(operation)?;
         if let Some(slot) = self.get_mut(index) {
             slot.phase = Phase::Inactive;
-            slot.persistent = true;
+            slot.traits = Traits::PERSISTENT;
             slot.status = Some(status);
             self.activity.set(index, 0);
         }
@@ -287,14 +328,14 @@ impl Requests {
             return Err(Error::Request);
         }
         entry.phase = Phase::Active;
-        self.activity.set(request.slot, request.generation);
+        self.activity.set(request.slot(), request.generation());
         Ok(())
     }
 
     /// The name of the request in a slot.
     pub(crate) fn name(&self, index: u16) -> Request {
         let generation = self.table.key(index.into()).map_or(0, |key| key.generation);
-        Request { vci: self.vci, slot: index, generation }
+        Request::new(self.vci, index, generation)
     }
 
     pub(crate) fn get(&self, index: u16) -> Option<&Entry> {
@@ -318,7 +359,7 @@ impl Requests {
 
     /// What callbacks know a request by: a later one in its slot has another.
     pub(crate) fn cookie(&self, index: u16) -> usize {
-        usize::from(index) | (self.name(index).generation as usize & GENERATIONS) << u16::BITS
+        usize::from(index) | (self.name(index).generation() as usize & GENERATIONS) << u16::BITS
     }
 
     /// The slot of a request that is still active.
@@ -339,7 +380,7 @@ impl Requests {
     /// [`Error::Request`].
     #[inline]
     pub(crate) fn find(&mut self, request: Request) -> Result<&mut Entry> {
-        let key = Key { index: request.slot.into(), generation: request.generation };
+        let key = Key { index: request.slot().into(), generation: request.generation() };
         self.table.find(key).ok_or(Error::Request)
     }
 
@@ -353,8 +394,8 @@ impl Requests {
         }
     }
 
-    /// Takes the first receive out of `list` and ends it with the status that `ended` makes, if it is to be waited for once and
-    /// `takes` is true of it. Whoever has it `awaited` has the status, and its slot is free; if nobody has, it keeps that. Returns
+    /// Takes the first receive out of `list` and ends it with the status that `ended` makes, if it has no [`Traits`] and `takes` is
+    /// true of it. Whoever has it `awaited` has the status, and its slot is free; if nobody has, it keeps that. Returns
     /// whether there was such a one.
     #[inline(always)]
     pub(crate) fn end_first(
@@ -364,16 +405,14 @@ impl Requests {
         takes: impl FnOnce(&Receiving) -> bool,
         ended: impl FnOnce() -> Status,
     ) -> bool {
-        let left = &mut self.left;
         let ends = |key: Key, entry: &mut Entry| {
             let Some(PointToPoint::Receive(receiving)) = &entry.operation else { return None };
-            if entry.persistent || entry.detached || !takes(receiving) {
+            if entry.traits != Traits::NONE || !takes(receiving) {
                 return None;
             }
             entry.operation = None;
             if awaited.is(key) {
                 awaited.hand_over(ended());
-                left[usize::from(entry.own)] += 1;
                 return Some((Leaves::ListAndTable, key.index));
             }
             entry.phase = Phase::Complete;
@@ -417,16 +456,17 @@ impl Requests {
             Some(status) => tell(Some(status)),
             None => tell(Some(&Status::EMPTY)),
         };
-        if entry.persistent {
+        if entry.traits.has(Traits::PERSISTENT) {
             entry.phase = Phase::Inactive;
         } else {
-            let own = entry.own;
             // It is over, so there is none, and the rest of it is numbers.
             if entry.operation.is_some() {
                 entry.forget();
             }
-            self.table.vacate(request.slot.into());
-            self.left[usize::from(own)] += 1;
+            if entry.traits.has(Traits::OWN) {
+                self.common -= 1;
+            }
+            self.table.vacate(request.slot().into());
             *request = Request::NULL;
         }
         told
@@ -454,8 +494,8 @@ impl Requests {
 
     /// Frees a slot, whatever it is.
     pub(crate) fn free(&mut self, index: u16) {
-        if let Some(entry) = self.table.get(index.into()) {
-            self.left[usize::from(entry.own)] += 1;
+        if self.table.get(index.into()).is_some_and(|entry| entry.traits.has(Traits::OWN)) {
+            self.common -= 1;
         }
         self.activity.set(index, 0);
         self.table.discard(index.into());

@@ -56,7 +56,7 @@ impl<N: Node> At<'_, N> {
         if result.is_err()
             && let Some(slot) = self.state.requests.get_mut(request)
         {
-            slot.detached = true;
+            slot.detach();
         }
         let _ = self.state.windows.outstanding.part_ended(&mut self.state.requests, request, Ok(()));
         result.map(|()| name)
