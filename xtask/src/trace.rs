@@ -17,7 +17,8 @@ use pami::trace::{CollectiveCall, Event};
 use serde_json::json;
 
 use crate::console::MAX_HARTS;
-use crate::run::Outcome;
+use crate::node::Exit;
+use crate::run::{NodeOutcome, Outcome};
 
 /// Events that each hart keeps, if nothing is said of it.
 pub const EVENTS: u32 = 1 << 16;
@@ -32,10 +33,11 @@ struct Hart {
     dropped: Option<u64>,
 }
 
-/// What those of a node did.
+/// What those of a node did, and how it ended, if that is known.
 #[derive(Default)]
 struct Node {
     harts: Vec<Hart>,
+    exit: Option<Exit>,
 }
 
 /// A time during which a hart did something, in nanoseconds of its node.
@@ -100,7 +102,7 @@ impl Node {
             harts.resize(harts.len().max(number + 1).max(count), Hart::default());
             harts[number].take(part);
         }
-        Self { harts }
+        Self { harts, exit: None }
     }
 
     /// When the last event was.
@@ -358,7 +360,8 @@ impl<W: Write> Drawing<'_, W> {
 /// # Errors
 /// What `to` says.
 pub fn write(outcome: &Outcome, to: impl Write) -> io::Result<Vec<String>> {
-    let nodes: Vec<_> = outcome.nodes.iter().map(|node| Node::read(&node.timeline)).collect();
+    let read = |node: &NodeOutcome| Node { exit: node.exit, ..Node::read(&node.timeline) };
+    let nodes: Vec<_> = outcome.nodes.iter().map(read).collect();
     draw(&nodes, &outcome.asked.job, to)
 }
 
@@ -379,7 +382,7 @@ fn draw(nodes: &[Node], job: &str, to: impl Write) -> io::Result<Vec<String>> {
         "unreceived": alone,
         "backwards": backwards,
         "nodes": nodes.iter().zip(&offsets).map(|(node, offset)| {
-            json!({ "offset_ns": offset, "harts": told(node) })
+            json!({ "offset_ns": offset, "exit": node.exit.map(|exit| exit.to_string()), "harts": told(node) })
         }).collect::<Vec<_>>(),
     });
     write!(drawing.to, r#"{{"displayTimeUnit":"ns","otherData":{other},"traceEvents":["#)?;
@@ -396,9 +399,11 @@ fn missing(nodes: &[Node], backwards: usize) -> Vec<String> {
         let silent = node.harts.iter().enumerate().filter(|(_, hart)| hart.dropped.is_none());
         let silent: Vec<_> = silent.map(|(number, _)| number.to_string()).collect();
         if node.harts.is_empty() {
-            missing.push(format!(
-                "node {rank} told nothing of what its harts did: they tell when it ends by itself"
-            ));
+            let why = match node.exit {
+                Some(Exit::Signal(signal)) => format!("it was killed, by signal {signal}"),
+                _ => "they tell when it ends by itself".into(),
+            };
+            missing.push(format!("node {rank} told nothing of what its harts did: {why}"));
         } else if !silent.is_empty() {
             missing.push(format!(
                 "node {rank} told not all of what these of its harts did: {}; they are shown until the first gap",

@@ -133,6 +133,10 @@ fn x6_a_node_that_told_nothing_is_named() {
     let (_, other, missing) = events(&[node(&[&[(1, Event::Joined)]], 0, 9), Node::default()]);
     assert_eq!(missing, ["node 1 told nothing of what its harts did: they tell when it ends by itself"]);
     assert_eq!(other["nodes"][0]["harts"][0], json!({ "events": 1, "dropped": 0 }));
+    let killed = Node { exit: Some(Exit::Signal(9)), ..Node::default() };
+    let (_, other, missing) = events(&[killed]);
+    assert_eq!(missing, ["node 0 told nothing of what its harts did: it was killed, by signal 9"]);
+    assert_eq!(other["nodes"][0]["exit"], "signal 9");
 }
 
 /// An allreduce of this number begins.
