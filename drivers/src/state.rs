@@ -45,6 +45,10 @@ pub struct FifoRecord {
     consumed: AtomicU32,
     /// Nodes that the context waits for, each plus 1; 0 behind the last. More than there is room for are not told.
     awaited: [AtomicU32; AWAITED],
+    /// The node for which a packet found no place in the injection FIFO, plus 1, and what was injected by then: it is so
+    /// still while that is all.
+    refused: AtomicU32,
+    refused_at: AtomicU32,
 }
 
 /// Nodes of a record that a context waits for.
@@ -64,6 +68,8 @@ impl FifoRecord {
             delivered: counter(),
             consumed: counter(),
             awaited: [const { AtomicU32::new(0) }; AWAITED],
+            refused: counter(),
+            refused_at: counter(),
         }
     }
 
@@ -92,6 +98,13 @@ impl FifoRecord {
         self.injected.store(all, Ordering::Relaxed);
     }
 
+    /// A packet for `node` found no place behind the `all` packets that were put in so far.
+    #[cold]
+    pub(crate) fn note_refused(&self, node: u32, all: u32) {
+        self.refused_at.store(all, Ordering::Relaxed);
+        self.refused.store(node.wrapping_add(1), Ordering::Relaxed);
+    }
+
     /// The adapter has sent one more packet of the injection FIFO.
     #[inline]
     pub(crate) fn note_retired(&self) {
@@ -108,6 +121,13 @@ impl FifoRecord {
     #[inline]
     pub(crate) fn note_consumed(&self) {
         count(&self.consumed);
+    }
+
+    /// The node for which the last packet found no place.
+    #[cfg(test)]
+    pub(crate) fn refused(&self) -> Option<u32> {
+        let still = self.refused_at.load(Ordering::Relaxed) == self.injected.load(Ordering::Relaxed);
+        self.refused.load(Ordering::Relaxed).checked_sub(1).filter(|_| still)
     }
 
     /// Packets injected, retired, delivered and consumed.

@@ -88,6 +88,11 @@ impl Flow {
         self.name
     }
 
+    /// The node that it goes to.
+    pub(crate) fn node(self) -> u32 {
+        self.ahead as u32
+    }
+
     /// The name of the other flow that it waits for, if there is one.
     #[inline]
     pub(crate) fn ahead(self) -> Option<u64> {

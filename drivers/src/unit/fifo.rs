@@ -323,6 +323,14 @@ impl Injector {
     #[cold]
     #[inline(never)]
     fn admits_one(&mut self, flow: Flow) -> bool {
+        let admits = self.finds_place(flow);
+        if !admits {
+            self.record.note_refused(flow.node(), self.descriptors.pushed() as u32);
+        }
+        admits
+    }
+
+    fn finds_place(&mut self, flow: Flow) -> bool {
         let (next, queued) = (self.descriptors.pushed(), self.descriptors.ring().len());
         if self.closed.has_some() && !self.closed.allows(flow, queued) {
             return false;

@@ -316,3 +316,32 @@ fn d4_the_state_block_follows_the_packets() {
     assert_eq!(counters(units[0]), [3, 3, 0, 0]);
     assert_eq!(counters(units[1]), [0, 0, 3, 1]);
 }
+
+#[test]
+fn d4_s3_the_state_block_names_the_node_for_which_there_was_no_place() {
+    let net = Net::new(3);
+    let units = units::<11>(&net, 3, 1, None);
+    let (mut a, _b, mut c) = (open(units[0], 0), open(units[1], 0), open(units[2], 0));
+    let record = &units[0].stations[0].record;
+    let push = |a: &mut TestPort<11>, node: u32| {
+        a.push_bcopy(torus(node), &envelope(endpoint(0, 0), endpoint(node, 0), 1), &[], &[0; 8])
+    };
+    while push(&mut a, 2).is_ok() {
+        assert_eq!(record.refused(), None);
+    }
+    assert_eq!(record.refused(), Some(2));
+    // One for another node has a place yet.
+    push(&mut a, 1).unwrap();
+    assert_eq!(record.refused(), None);
+    assert_eq!(push(&mut a, 2), Err(Full));
+    assert_eq!(record.refused(), Some(2));
+    let takes = (0..100).any(|_| {
+        let arrival = next(&mut c, || {
+            a.progress();
+        });
+        c.release(arrival);
+        push(&mut a, 2).is_ok()
+    });
+    assert!(takes);
+    assert_eq!(record.refused(), None);
+}
