@@ -3,7 +3,7 @@
 mod nodes;
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, IsTerminal as _};
+use std::io::{BufRead, BufReader, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
 use crate::{
     bench, claims, conform, docs, doctor, firmware, helper, inspect, io_node, jobs, json, node, picture,
-    serial, service, table, trace,
+    serial, service, table, top, trace,
 };
 use nodes::{Host, Qemu};
 
@@ -69,7 +69,16 @@ enum Verb {
         /// The run, if there are several, as in run-17
         #[arg(long, value_name = "RUN")]
         run: Option<String>,
+        /// Tell it again every second, or every so often, until the run ends
+        #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = top::pace)]
+        watch: Option<Duration>,
     },
+    /// Show a living run in the terminal: nodes, harts, traffic, hot links, waits
+    ///
+    /// Of harts: c computing, in the job's own code; a advancing, in PAMI or below; s sleeping; r running, of a process; o outside
+    /// the image. Packets are those of the FIFOs of contexts, bytes those of frames on both networks. A wait is named by whom it is
+    /// for and how long nothing has moved. Plain text where there is no terminal: a table for each look, until the run ends.
+    Top(top::TopOptions),
     /// Run all checks and tests, the stages that FILTER names, or the tests whose name contains it
     Test(Test),
     /// Install and build what the tests boot: the emulators, and all jobs in one image for each architecture
@@ -323,6 +332,7 @@ pub fn main() -> u8 {
                 | Verb::Host(_)
                 | Verb::Service(_)
                 | Verb::Conform(_)
+                | Verb::Top(_)
                 | Verb::Bench(Bench::Peers(_))
         ),
     ) {
@@ -364,10 +374,15 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
             serial::listen(&words, line, Duration::from_secs(ask.into()), voice)
         }
         Verb::IoNode(settings) => io_node::serve(&settings).map(|()| 0).context("this I/O node"),
-        Verb::Inspect { node, run } => {
+        Verb::Inspect { node, run, watch: None } => {
             voice.print(inspect::inspect(None, node, run.as_deref())?.trim_end());
             Ok(0)
         }
+        Verb::Inspect { node, run, watch: Some(every) } => {
+            let told = |text: &str| writeln!(std::io::stdout(), "{text}").is_ok();
+            inspect::watch(None, node, run.as_deref(), every, told).map(|()| 0)
+        }
+        Verb::Top(options) => top::top(None, &options, interrupt, voice),
         Verb::Test(test) if test.claims => claims::list(voice).map(code),
         Verb::Test(test) => {
             let scope = match (test.host_only, test.guests_only) {
@@ -448,7 +463,7 @@ fn boot(
 }
 
 /// Hears Ctrl-C and its kin: the first ends what works for this program and sets the flag, the second ends all at once.
-fn listen(voice: &Voice, runs_guests: bool) -> Result<Arc<AtomicBool>> {
+fn listen(voice: &Voice, takes_flag: bool) -> Result<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupt);
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen to Ctrl-C")?;
@@ -456,7 +471,7 @@ fn listen(voice: &Voice, runs_guests: bool) -> Result<Arc<AtomicBool>> {
     std::thread::spawn(move || {
         for _ in signals.forever() {
             helper::end_all();
-            if !runs_guests || flag.swap(true, Ordering::Relaxed) {
+            if !takes_flag || flag.swap(true, Ordering::Relaxed) {
                 voice.idle();
                 node::end_all();
                 voice.say("interrupted");

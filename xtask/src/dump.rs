@@ -1,9 +1,10 @@
 //! What a node is doing: read out of its memory and its harts' registers, from outside.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
+use serde::{Deserialize, Serialize};
 
 use crate::qmp::Control;
 use crate::symbols::Symbols;
@@ -63,19 +64,59 @@ fn ask(
         }
     }
     let Some(address) = symbols.and_then(Symbols::state_block) else { return Ok(()) };
-    let block = control.memory(address, BLOCK_BYTES, scratch)?;
-    let Some((count, stride, first)) = block_of(&block)? else {
-        writeln!(text, "  the message unit has not started")?;
-        return Ok(());
-    };
-    let bytes = control.memory(first, count as usize * stride, scratch)?;
-    for record in bytes.chunks_exact(stride) {
-        if let Some(line) = fifo(record) {
-            writeln!(text, "  {line}")?;
-        }
+    match fifos(address, |address, length| control.memory(address, length, scratch))? {
+        Some(fifos) => fifos.iter().try_for_each(|fifo| writeln!(text, "  {fifo}"))?,
+        None => writeln!(text, "  the message unit has not started")?,
     }
     Ok(())
 }
+
+/// The same of a node that goes on, for programs: what each hart does, and how its FIFOs stand.
+///
+/// # Errors
+/// The emulator gives no answer.
+pub fn look(control: &Path, scratch: &Path, symbols: &Symbols) -> Result<(Vec<Activity>, Vec<Fifo>)> {
+    let mut control = Control::connect(control)?;
+    let counters = counters(&control.monitor("info registers -a")?);
+    let harts = counters.iter().map(|&(_, pc)| Activity::of(symbols.function(pc).as_deref())).collect();
+    let Some(address) = symbols.state_block() else { return Ok((harts, Vec::new())) };
+    let fifos = fifos(address, |address, length| control.memory(address, length, scratch))?;
+    Ok((harts, fifos.unwrap_or_default()))
+}
+
+/// What a hart does, as far as it is seen from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Activity {
+    /// It is in the job's own code, or in what that calls elsewhere than of ours.
+    Computing,
+    /// It is in PAMI, a module above, a driver or the kernel: it sends, advances, polls.
+    Advancing,
+    /// It waits for an interrupt.
+    Sleeping,
+    /// It runs, and where is not known.
+    Running,
+    /// It is in no code of the image: in firmware, as before its start.
+    Outside,
+}
+
+impl Activity {
+    /// That of a hart in the function of this name.
+    fn of(function: Option<&str>) -> Self {
+        let Some(function) = function else { return Self::Outside };
+        let name = function.trim_start_matches(['<', '&']);
+        let owner = name.split("::").next().unwrap_or(name);
+        match owner {
+            _ if name.starts_with(ASLEEP) => Self::Sleeping,
+            _ if LAYERS.contains(&owner) => Self::Advancing,
+            _ => Self::Computing,
+        }
+    }
+}
+
+/// Where a hart waits for an interrupt.
+const ASLEEP: &str = "kernel::wakeup::sleep";
+/// The crates below a job.
+const LAYERS: [&str; 8] = ["pami", "rings", "drivers", "kernel", "base", "mpi", "armci", "shmem"];
 
 /// Each hart's program counter, from the monitor's register dump.
 fn counters(registers: &str) -> Vec<(u32, u64)> {
@@ -122,27 +163,88 @@ fn block_of(block: &[u8]) -> Result<Option<(u32, usize, u64)>> {
 /// Nodes that a context waits for, as far as a record names them, each plus 1.
 const AWAITED: usize = 8;
 
-/// A line on a FIFO that was ever used.
-fn fifo(record: &[u8]) -> Option<String> {
-    let [client, task, context, open] = record.get(..4)?.try_into().ok()?;
-    let counters = [word(record, 4)?, word(record, 8)?, word(record, 12)?, word(record, 16)?];
-    if open == 0 && counters == [0; 4] {
-        return None;
+/// The FIFOs of a context, as the record of them in its node's memory has them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Fifo {
+    /// Numbers of its client, of its task in the node, and its own.
+    pub client: u8,
+    /// See [`client`](Self::client).
+    pub task: u8,
+    /// See [`client`](Self::client).
+    pub context: u8,
+    /// Whether it is in use.
+    pub open: bool,
+    /// Packets put into the injection FIFO, and of those sent, modulo 2^32.
+    pub injected: u32,
+    /// See [`injected`](Self::injected).
+    pub retired: u32,
+    /// Packets put into the reception FIFO, and of those whose buffers came back, modulo 2^32.
+    pub delivered: u32,
+    /// See [`delivered`](Self::delivered).
+    pub consumed: u32,
+    /// Nodes that must answer before the context, which sleeps, goes on, as far as that is known.
+    pub awaited: Vec<u32>,
+    /// The node for which the context had a packet last, if that found no place in the injection FIFO.
+    pub refused: Option<u32>,
+}
+
+/// Those of the node whose state block lies at `address`, if its message unit has started. `memory` reads bytes: from where on,
+/// how many.
+///
+/// # Errors
+/// Those of `memory`; the block is damaged.
+pub fn fifos(
+    address: u64,
+    mut memory: impl FnMut(u64, usize) -> Result<Vec<u8>>,
+) -> Result<Option<Vec<Fifo>>> {
+    let Some((count, stride, first)) = block_of(&memory(address, BLOCK_BYTES)?)? else { return Ok(None) };
+    let bytes = memory(first, count as usize * stride)?;
+    Ok(Some(bytes.chunks_exact(stride).filter_map(Fifo::read).collect()))
+}
+
+impl Fifo {
+    /// One that was ever used.
+    fn read(record: &[u8]) -> Option<Self> {
+        let [client, task, context, open] = record.get(..4)?.try_into().ok()?;
+        let counters = [word(record, 4)?, word(record, 8)?, word(record, 12)?, word(record, 16)?];
+        if open == 0 && counters == [0; 4] {
+            return None;
+        }
+        let [injected, retired, delivered, consumed] = counters;
+        let awaited = (0..AWAITED).map_while(|place| word(record, RECORD_BYTES + 4 * place)?.checked_sub(1));
+        let awaited = awaited.collect();
+        let [refused, refused_at] = [0, 4].map(|at| word(record, RECORD_BYTES + 4 * AWAITED + at));
+        let refused = refused.and_then(|node| node.checked_sub(1)).filter(|_| refused_at == Some(injected));
+        let open = open != 0;
+        Some(Self { client, task, context, open, injected, retired, delivered, consumed, awaited, refused })
     }
-    let [injected, retired, delivered, consumed] = counters;
-    let awaited = (0..AWAITED).map_while(|place| word(record, RECORD_BYTES + 4 * place)?.checked_sub(1));
-    let awaited: Vec<String> = awaited.map(|node| node.to_string()).collect();
-    let awaited = match awaited.is_empty() {
-        true => String::new(),
-        false => format!("; sleeps until node {} answers", awaited.join(", ")),
-    };
-    Some(format!(
-        "FIFOs of client {client} task {task} context {context}{}: injected {injected}, retired {retired} ({} waiting); \
-         delivered {delivered}, consumed {consumed} ({} waiting){awaited}",
-        if open == 0 { " (closed)" } else { "" },
-        injected.wrapping_sub(retired),
-        delivered.wrapping_sub(consumed),
-    ))
+
+    /// Packets that wait to be sent.
+    pub fn unsent(&self) -> u32 {
+        self.injected.wrapping_sub(self.retired)
+    }
+}
+
+impl fmt::Display for Fifo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client, task, context, injected, retired, delivered, consumed, .. } = self;
+        write!(
+            f,
+            "FIFOs of client {client} task {task} context {context}{}: injected {injected}, retired {retired} ({} waiting); \
+             delivered {delivered}, consumed {consumed} ({} waiting)",
+            if self.open { "" } else { " (closed)" },
+            self.unsent(),
+            delivered.wrapping_sub(*consumed),
+        )?;
+        if !self.awaited.is_empty() {
+            let awaited: Vec<_> = self.awaited.iter().map(u32::to_string).collect();
+            write!(f, "; sleeps until node {} answers", awaited.join(", "))?;
+        }
+        if let Some(node) = self.refused.filter(|_| self.unsent() > 0) {
+            write!(f, "; had no place for more to node {node}")?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -174,13 +276,35 @@ mod tests {
         for counter in [7u32, 5, 3, 3] {
             record.extend(counter.to_le_bytes());
         }
-        let line = fifo(&record).expect("in use");
+        let line = Fifo::read(&record).expect("in use").to_string();
         assert!(line.contains("client 1 task 0 context 2: injected 7, retired 5 (2 waiting)"), "{line}");
-        assert_eq!(fifo(&[0; 20]), None);
+        assert_eq!(Fifo::read(&[0; 20]), None);
         for node in [4u32, 1, 0, 9] {
             record.extend(node.to_le_bytes());
         }
-        let line = fifo(&record).expect("in use");
-        assert!(line.ends_with("(0 waiting); sleeps until node 3, 0 answers"), "{line}");
+        let line = |record: &[u8]| Fifo::read(record).expect("in use").to_string();
+        let sleeps = "(0 waiting); sleeps until node 3, 0 answers";
+        assert!(line(&record).ends_with(sleeps), "{}", line(&record));
+        record.resize(RECORD_BYTES + 4 * AWAITED, 0);
+        let refused = |node: u32, at: u32| [&record[..], &node.to_le_bytes(), &at.to_le_bytes()].concat();
+        assert!(line(&refused(6, 7)).ends_with(&format!("{sleeps}; had no place for more to node 5")));
+        // Since then one had.
+        assert!(line(&refused(6, 6)).ends_with(sleeps) && line(&refused(0, 7)).ends_with(sleeps));
+    }
+
+    #[test]
+    fn s3_what_a_hart_does_is_told_by_the_function_that_it_is_in() {
+        for (function, does) in [
+            (None, Activity::Outside),
+            (Some("alive::compute"), Activity::Computing),
+            (Some("<npb_ft::Grid>::step"), Activity::Computing),
+            (Some("compiler_builtins::mem::memcpy"), Activity::Computing),
+            (Some("<pami::context::Context<P>>::advance"), Activity::Advancing),
+            (Some("<mpi::Mpi as core::ops::Drop>::drop"), Activity::Advancing),
+            (Some("kernel::relax"), Activity::Advancing),
+            (Some("kernel::wakeup::sleep"), Activity::Sleeping),
+        ] {
+            assert_eq!(Activity::of(function), does, "{function:?}");
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! `cargo xtask inspect`: what the nodes of living runs are doing (SPEC S-1, S-3).
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::run::{Living, living};
+use crate::run::{Living, NONE, living};
 
 /// What the node `node` is doing, or in a line each all nodes, of the living runs of this workspace, or of that called `run`
 /// alone. `parent` has the folders of runs' sockets, if not where runs have them.
@@ -14,7 +15,7 @@ use crate::run::{Living, living};
 /// answer.
 pub fn inspect(parent: Option<&Path>, node: Option<u32>, run: Option<&str>) -> Result<String> {
     let mut runs = living(parent);
-    ensure!(!runs.is_empty(), "no run of this workspace is alive: `cargo xtask qemu JOB` starts one");
+    ensure!(!runs.is_empty(), NONE);
     let names: Vec<_> = runs.iter().map(Living::name).collect();
     let names = names.join(", ");
     runs.retain(|living| run.is_none_or(|run| living.name() == run));
@@ -32,10 +33,36 @@ pub fn inspect(parent: Option<&Path>, node: Option<u32>, run: Option<&str>) -> R
     Ok(text)
 }
 
+/// Tells the same again and again, every so often, until no run is alive that it could be of, or `told` says that nobody reads.
+///
+/// # Errors
+/// As [`inspect`], the first time.
+pub fn watch(
+    parent: Option<&Path>,
+    node: Option<u32>,
+    run: Option<&str>,
+    every: Duration,
+    mut told: impl FnMut(&str) -> bool,
+) -> Result<()> {
+    let mut text = inspect(parent, node, run)?;
+    while told(&text) {
+        std::thread::sleep(every);
+        text = match inspect(parent, node, run) {
+            Ok(text) => text,
+            // It was about to end, or stands still, and is asked again.
+            Err(error) if living(parent).iter().any(|it| run.is_none_or(|run| it.name() == run)) => {
+                format!("{error:#}\n")
+            }
+            Err(_) => break,
+        };
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Door;
+    use crate::run::{Door, Question};
 
     /// What is said while `doors` are those of runs with two nodes.
     fn said(parent: &Path, doors: &mut [Door], node: Option<u32>, run: Option<&str>) -> String {
@@ -47,9 +74,9 @@ mod tests {
             while !asking.is_finished() {
                 doors.iter_mut().for_each(|door| {
                     door.answer(|node| match node {
-                        None => Ok("two nodes".into()),
-                        Some(node @ 0..2) => Ok(format!("node {node}")),
-                        Some(node) => Err(format!("there is no node {node}: the last one is 1")),
+                        Question::Node(node @ 0..2) => Ok(format!("node {node}")),
+                        Question::Node(node) => Err(format!("there is no node {node}: the last one is 1")),
+                        _ => Ok("two nodes".into()),
                     });
                 });
                 std::thread::yield_now();
@@ -79,6 +106,41 @@ mod tests {
         let several = said(Some(0), None);
         assert!(several.starts_with("error: several runs") && several.ends_with("run-1, run-2"), "{several}");
         assert_eq!(said(None, Some("run-3")), "error: no run run-3 is alive; there is run-1, run-2");
+    }
+
+    #[test]
+    fn s3_what_is_watched_is_told_again_until_the_run_has_ended() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let sockets = parent.path().join("pamir-1");
+        std::fs::create_dir(&sockets).expect("a folder");
+        let watch = |told: &mut dyn FnMut(&str) -> bool| {
+            super::watch(Some(parent.path()), Some(1), None, Duration::from_millis(1), told)
+        };
+        assert!(watch(&mut |_| panic!("nothing lives")).is_err());
+        let mut door = Door::open(&sockets, Path::new("logs/run-1")).expect("a door");
+        let answers = std::thread::scope(|scope| {
+            let watching = scope.spawn(|| {
+                let mut heard = Vec::new();
+                watch(&mut |text| {
+                    heard.push(text.to_owned());
+                    true
+                })
+                .expect("it was there");
+                heard
+            });
+            let mut answers = 0;
+            while answers < 3 {
+                door.answer(|_| {
+                    answers += 1;
+                    Ok(format!("answer {answers}"))
+                });
+                std::thread::yield_now();
+            }
+            drop(door);
+            watching.join().expect("an end")
+        });
+        let whole = ["run-1: answer 1\n", "run-1: answer 2\n", "run-1: answer 3\n"];
+        assert_eq!(answers[..3], whole, "{answers:?}");
     }
 
     #[test]

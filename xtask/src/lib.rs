@@ -33,6 +33,7 @@ pub mod setup;
 pub mod suite;
 pub mod symbols;
 pub mod table;
+pub mod top;
 pub mod trace;
 pub mod workspace;
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
@@ -373,22 +374,44 @@ impl Guest {
         self.signal(Signal::CONT)
     }
 
-    /// What the host says of its threads: the number and name of each, its state, what it waits for in the host's kernel.
-    pub fn threads(&self) -> Vec<String> {
+    /// What the host says of its threads: the number of each, its state in a letter, what it waits for in the host's kernel. The
+    /// first, which is no hart, waits for the others and is left out.
+    pub fn threads(&self) -> Vec<(u32, char, String)> {
         let folder = format!("/proc/{}/task", self.child.id());
         let threads = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|thread| thread.path());
         let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
-        let mut lines: Vec<_> = threads
-            .map(|thread| {
+        let mut threads: Vec<_> = threads
+            .filter_map(|thread| {
+                let number = thread.file_name()?.to_str()?.parse().ok()?;
                 let stat = read(thread.join("stat"));
-                let state = stat.rsplit(')').next().and_then(|rest| rest.split_ascii_whitespace().next());
-                let number = thread.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                let wait = read(thread.join("wchan"));
-                format!("thread {number}: state {}, in {}", state.unwrap_or("?"), wait.trim())
+                let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+                Some((number, state.unwrap_or('?'), read(thread.join("wchan")).trim().to_owned()))
             })
             .collect();
-        lines.sort();
-        lines
+        threads.retain(|(number, ..)| *number != self.child.id());
+        threads.sort();
+        threads
+    }
+
+    /// Where the program `image` begins in its process, if it runs that.
+    pub fn begin_of(&self, image: &Path) -> Option<u64> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.child.id())).ok()?;
+        let image = image.canonicalize().ok()?;
+        let line = maps.lines().find(|line| line.ends_with(&format!(" {}", image.display())))?;
+        u64::from_str_radix(line.split_once('-')?.0, 16).ok()
+    }
+
+    /// Reads `length` bytes of its process's memory, which goes on.
+    ///
+    /// # Errors
+    /// There are not so many; the host does not let this process.
+    pub fn memory(&self, address: u64, length: usize) -> Result<Vec<u8>> {
+        let read = || {
+            let mut bytes = vec![0; length];
+            File::open(format!("/proc/{}/mem", self.child.id()))?.read_exact_at(&mut bytes, address)?;
+            io::Result::Ok(bytes)
+        };
+        read().context("the host does not show the memory of its process")
     }
 
     /// Whether its process is there and does not run: it was stopped, or waits for the host's disk.

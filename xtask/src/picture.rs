@@ -11,6 +11,7 @@ use indicatif::DecimalBytes;
 use pami::combine::tree::TreeShape;
 use pami::topology::{Direction, TorusShape};
 
+use crate::fabric::statistics::link_name;
 use crate::fabric::{NodeStatistics, Traffic, TreeStatistics};
 use crate::run::Outcome;
 
@@ -93,7 +94,7 @@ fn torus(shape: TorusShape, counted: &[NodeStatistics]) -> Network {
             network.nodes.push(middle);
             let own = counted.get(rank as usize).cloned().unwrap_or_default();
             network.links.extend(own.links_of(shape, rank).map(|(direction, next, traffic)| Link {
-                name: format!("{rank} to {next} ({direction})"),
+                name: link_name(rank, direction, next),
                 traffic,
                 from: middle,
                 to: outwards(middle, direction),
@@ -126,16 +127,12 @@ fn tree(counted: &TreeStatistics) -> Network {
         ((column + 0.5) * COLUMN + MARGIN, f64::from(shape.depth(rank)) * LEVEL + RADIUS + GAP)
     };
     let mut network = Network { nodes: (0..shape.nodes()).map(middle).collect(), ..Network::default() };
-    for (below, above) in (0..shape.nodes()).filter_map(|rank| Some((rank, shape.parent(rank)?))) {
-        let (low, high) = (middle(below), middle(above));
-        let half = ((low.0 + high.0) / 2.0, (low.1 + high.1) / 2.0);
-        let down = counted.nodes[above as usize].down[shape.side(below)];
-        let up = counted.nodes[below as usize].up;
-        // A gap in the middle tells the two apart.
-        let short = |from: Point| (from.0 + (half.0 - from.0) * 0.94, from.1 + (half.1 - from.1) * 0.94);
-        let link = |name, traffic, from| Link { name, traffic, from, to: short(from) };
-        network.links.push(link(format!("{below} up to {above}"), up, low));
-        network.links.push(link(format!("{above} down to {below}"), down, high));
+    let ends = (0..shape.nodes()).filter_map(|rank| Some((middle(rank), middle(shape.parent(rank)?))));
+    let ways = ends.flat_map(|(low, high)| [(low, high), (high, low)]);
+    for ((from, to), (name, traffic)) in ways.zip(counted.links()) {
+        // A gap in the middle tells the two ways apart.
+        let short = |from: f64, to: f64| from + (to - from) * 0.47;
+        network.links.push(Link { name, traffic, from, to: (short(from.0, to.0), short(from.1, to.1)) });
     }
     let levels = shape.depth(shape.nodes().saturating_sub(1)) + 1;
     network.size = (

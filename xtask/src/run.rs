@@ -13,6 +13,7 @@ mod folder;
 mod harm;
 mod io_nodes;
 mod life;
+mod look;
 mod outcome;
 mod partition;
 mod permits;
@@ -24,9 +25,10 @@ mod state;
 mod watch;
 mod watched;
 
-pub use door::{Door, Living, living};
+pub use door::{Door, Living, NONE, Question, living, living_run};
 pub use folder::Folder;
 pub use harm::{Harm, KillWhen};
+pub use look::{Look, NodeLook, OwnLook};
 pub use outcome::{Asked, Ending, NodeOutcome, Outcome};
 pub use partition::Partition;
 pub use permits::core_count;
@@ -151,6 +153,8 @@ impl Run {
             words: format!("{} on board {}, {}, torus {shape}", self.job, self.board, self.arch),
             shape,
             emulated: self.board.is_emulated(),
+            begun,
+            program: &machine.emulator,
             way,
             fabric: &fabric,
             folder: &folder,

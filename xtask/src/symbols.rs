@@ -12,7 +12,8 @@ pub struct Symbols {
     /// Functions by address, by the names that linkers know: few are ever asked for.
     functions: Vec<(u64, String)>,
     text: Vec<std::ops::Range<u64>>,
-    /// How far from there its nodes have it.
+    /// Where it begins, and how far from there its nodes have it.
+    linked: u64,
     moved: u64,
     state: Option<u64>,
     last_words: Option<u64>,
@@ -23,7 +24,8 @@ impl Symbols {
     pub fn load(path: &Path, at: Option<u64>) -> Result<Self> {
         let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let file = object::File::parse(&*bytes).with_context(|| format!("{} is no image", path.display()))?;
-        let moved = image::moved_by(&bytes, at)?;
+        let (linked, moved) =
+            (image::moved_by(&bytes, Some(0))?.wrapping_neg(), image::moved_by(&bytes, at)?);
         let text = file
             .sections()
             .filter(|section| section.kind() == SectionKind::Text)
@@ -43,7 +45,7 @@ impl Symbols {
         functions.sort();
         let lines = addr2line::Loader::new(path)
             .map_err(|error| anyhow::anyhow!("cannot read the line table of {}: {error}", path.display()))?;
-        Ok(Self { lines, functions, text, moved, state, last_words })
+        Ok(Self { lines, functions, text, linked, moved, state, last_words })
     }
 
     /// Where the block lies that says how the message unit's FIFOs stand.
@@ -51,25 +53,36 @@ impl Symbols {
         self.state.map(|linked| linked.wrapping_add(self.moved))
     }
 
+    /// The same in a process whose program begins at `start`.
+    pub fn state_block_from(&self, start: u64) -> Option<u64> {
+        self.state.map(|linked| linked.wrapping_sub(self.linked).wrapping_add(start))
+    }
+
     /// Where a node keeps what it said before it had a console: a length of 64 bits, then the text.
     pub fn last_words(&self) -> Option<u64> {
         self.last_words.map(|linked| linked.wrapping_add(self.moved))
     }
 
-    /// The function and line of a node's code address; `None` outside the image's code.
-    pub fn name(&self, address: u64) -> Option<String> {
+    /// The function of a node's code address; `None` outside the image's code.
+    pub fn function(&self, address: u64) -> Option<String> {
         let address = address.wrapping_sub(self.moved);
         if !self.text.iter().any(|range| range.contains(&address)) {
             return None;
         }
         let after = self.functions.partition_point(|(start, _)| *start <= address);
         let function = after.checked_sub(1).map_or("?", |index| &self.functions[index].1);
-        let function = rustc_demangle::demangle(function);
+        Some(format!("{:#}", rustc_demangle::demangle(function)))
+    }
+
+    /// Its function and line.
+    pub fn name(&self, address: u64) -> Option<String> {
+        let function = self.function(address)?;
+        let address = address.wrapping_sub(self.moved);
         let location = self.lines.find_location(address).ok().flatten();
         let line = location.and_then(|location| Some((shorten(location.file?), location.line?)));
         Some(match line {
-            Some((file, line)) => format!("{function:#}, {file}:{line}"),
-            None => format!("{function:#}"),
+            Some((file, line)) => format!("{function}, {file}:{line}"),
+            None => function,
         })
     }
 

@@ -27,4 +27,5 @@ mod serial_line;
 mod service;
 mod spin_table;
 mod timeline;
+mod top;
 mod tree;

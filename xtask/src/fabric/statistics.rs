@@ -97,6 +97,11 @@ impl NodeStatistics {
     }
 }
 
+/// What the link of a router of the torus is called, as in `0 to 1 (+x)`.
+pub fn link_name(rank: u32, direction: Direction, next: u32) -> String {
+    format!("{rank} to {next} ({direction})")
+}
+
 /// A snapshot of the whole fabric.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
@@ -114,4 +119,16 @@ pub struct Statistics {
     pub complaints: Vec<String>,
     /// The tree, if there is one.
     pub tree: Option<TreeStatistics>,
+}
+
+impl Statistics {
+    /// The links of both networks that carried something, by their names.
+    pub fn used_links(&self, shape: TorusShape) -> Vec<(String, Traffic)> {
+        let torus = (0..).zip(&self.nodes).flat_map(|(rank, node)| {
+            let links = node.links_of(shape, rank);
+            links.map(move |(direction, next, traffic)| (link_name(rank, direction, next), traffic))
+        });
+        let tree = self.tree.iter().flat_map(TreeStatistics::links);
+        torus.chain(tree).filter(|(_, traffic)| traffic.packets > 0).collect()
+    }
 }

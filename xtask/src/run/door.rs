@@ -1,7 +1,7 @@
 //! How one asks a living run: a socket beside those of its nodes, and a record of whose run it is.
 //!
 //! A run is alive if somebody listens there: one that was killed leaves a socket that refuses. A question is a line, a node's
-//! number or `all`; the answer is JSON, `{"Ok": TEXT}` or `{"Err": TEXT}`. The run itself answers, for its nodes' control
+//! number, `all` or `look NODE`; the answer is JSON, `{"Ok": TEXT}` or `{"Err": TEXT}`. The run itself answers, for its nodes' control
 //! channels have one user at a time, and it has the image in memory that they run, whatever was built since.
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -9,22 +9,27 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
+use super::look::Look;
 use crate::workspace;
 
 /// The socket, and the record.
 const SOCKET: &str = "door.sock";
 const RECORD: &str = "run.json";
-/// What asks for all nodes.
+/// What asks for all nodes, and what for a [`Look`], before the node's number to begin with.
 const ALL: &str = "all";
+const LOOK: &str = "look ";
 /// The longest question, in bytes.
 const QUESTION_BYTES: usize = 16;
 /// How long who asks may take to read. The run stands meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a run may take to answer: its nodes may each take two seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is said where no run is alive.
+pub const NONE: &str = "no run of this workspace is alive: `cargo xtask qemu JOB` starts one";
 
 /// Whose run it is.
 #[derive(Serialize, Deserialize, PartialEq, Eq, Debug)]
@@ -33,6 +38,27 @@ struct Record {
     workspace: PathBuf,
     /// Its folder of logs.
     logs: PathBuf,
+}
+
+/// What one may want to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Question {
+    /// A line for each node.
+    All,
+    /// What this node does.
+    Node(u32),
+    /// A [`Look`], as JSON, which begins with this node.
+    Look(u32),
+}
+
+impl Question {
+    fn parse(line: &str) -> Option<Self> {
+        match line.strip_prefix(LOOK) {
+            Some(first) => first.parse().ok().map(Self::Look),
+            None if line == ALL => Some(Self::All),
+            None => line.parse().ok().map(Self::Node),
+        }
+    }
 }
 
 /// A run's own end.
@@ -53,8 +79,8 @@ impl Door {
         Ok(Self { listener, visitors: Vec::new() })
     }
 
-    /// Answers what is asked, for one node or for all. Who goes away without a word is none of the run's concern.
-    pub fn answer(&mut self, mut answer: impl FnMut(Option<u32>) -> Result<String, String>) {
+    /// Answers what is asked. Who goes away without a word is none of the run's concern.
+    pub fn answer(&mut self, mut answer: impl FnMut(Question) -> Result<String, String>) {
         while let Ok((visitor, _)) = self.listener.accept() {
             if visitor.set_nonblocking(true).is_ok() {
                 self.visitors.push(visitor);
@@ -68,11 +94,8 @@ impl Door {
                 Ok(length) => length,
             };
             let question = std::str::from_utf8(&bytes[..length]).unwrap_or_default().trim();
-            let told = match question.parse() {
-                Ok(node) => answer(Some(node)),
-                Err(_) if question == ALL => answer(None),
-                Err(_) => Err(format!("{question:?} is no question")),
-            };
+            let told = Question::parse(question).map(&mut answer);
+            let told = told.unwrap_or_else(|| Err(format!("{question:?} is no question")));
             if visitor.set_nonblocking(false).is_ok() && visitor.set_write_timeout(Some(PATIENCE)).is_ok() {
                 let _ = visitor.write_all(serde_json::json!(told).to_string().as_bytes());
             }
@@ -97,8 +120,22 @@ impl Living {
     ///
     /// # Errors
     /// It has no such node, or does not answer, as when it has just ended.
-    pub fn ask(mut self, node: Option<u32>) -> Result<String> {
-        let question = node.map_or(ALL.to_owned(), |node| node.to_string());
+    pub fn ask(self, node: Option<u32>) -> Result<String> {
+        self.put(&node.map_or(ALL.to_owned(), |node| node.to_string()))
+    }
+
+    /// How it goes at this moment; node `first` is read first.
+    ///
+    /// # Errors
+    /// It does not answer, or is of another version of this program.
+    pub fn look(self, first: u32) -> Result<Look> {
+        let name = self.name();
+        let told = self.put(&format!("{LOOK}{first}"))?;
+        serde_json::from_str(&told)
+            .with_context(|| format!("{name} was started by another version of this program"))
+    }
+
+    fn put(mut self, question: &str) -> Result<String> {
         let mut answer = Vec::new();
         let told = self.stream.set_read_timeout(Some(ANSWER_TIMEOUT));
         let told = told.and_then(|()| self.stream.write_all(format!("{question}\n").as_bytes()));
@@ -108,6 +145,22 @@ impl Living {
             format!("{} gives no answer: it is about to end, or stands still", self.name())
         })?;
         answer.map_err(|wrong| anyhow!("{}: {wrong}", self.name()))
+    }
+}
+
+/// The living run called `run`, or the only one.
+///
+/// # Errors
+/// None is alive, or none of that name; there are several, and it was not said which.
+pub fn living_run(parent: Option<&Path>, run: Option<&str>) -> Result<Living> {
+    let mut runs = living(parent);
+    let names: Vec<_> = runs.iter().map(Living::name).collect();
+    runs.retain(|living| run.is_none_or(|run| living.name() == run));
+    match (runs.pop(), run) {
+        (Some(only), _) if runs.is_empty() => Ok(only),
+        (Some(_), _) => bail!("several runs are alive: say --run, as one of {}", names.join(", ")),
+        (None, _) if names.is_empty() => bail!(NONE),
+        (None, run) => bail!("no run {} is alive; there is {}", run.unwrap_or_default(), names.join(", ")),
     }
 }
 

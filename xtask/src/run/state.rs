@@ -1,17 +1,23 @@
 //! What the nodes of a run are doing: for its dump if it fails, and meanwhile for who asks (`cargo xtask inspect`).
 
 use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use pami::topology::TorusShape;
 
+use super::door::Question;
+use super::look::{Look, NodeLook, OwnLook};
 use super::watched::{Firmware, Watched};
 use super::{Folder, Way};
-use crate::dump::{self, Reading};
+use crate::dump::{self, Activity, Fifo, Reading};
 use crate::fabric::{FabricHandle, Statistics};
 use crate::progress::Voice;
 
 /// Last log lines of a node that are told.
 const LAST_LINES: usize = 3;
+/// A look takes up no further node after this time: the run's loop stands meanwhile.
+const LOOK_TIME: Duration = Duration::from_millis(200);
 
 /// What knows of the nodes.
 pub struct State<'a> {
@@ -21,6 +27,10 @@ pub struct State<'a> {
     pub shape: TorusShape,
     /// Whether each is in an emulator.
     pub emulated: bool,
+    /// When they started.
+    pub begun: Instant,
+    /// What each runs, if it is a process.
+    pub program: &'a Path,
     /// Which way packets go.
     pub way: Way,
     /// Their network.
@@ -47,19 +57,26 @@ impl State<'_> {
         text
     }
 
-    /// What is told of one node, or in a line each of all, while they go on.
+    /// What is told of the nodes while they go on.
     ///
     /// # Errors
     /// There is no such node.
-    pub fn answer(&self, nodes: &mut [Watched], asked: Option<u32>) -> Result<String, String> {
+    pub fn answer(&self, nodes: &mut [Watched], joined: bool, asked: Question) -> Result<String, String> {
         let statistics = self.fabric.statistics();
-        let Some(rank) = asked else {
-            let mut text = self.words.clone();
-            for node in nodes {
-                let network = self.network(&statistics, node.rank());
-                let _ = write!(text, "\n  node {} ({}): {network}", node.rank(), life(node));
+        let rank = match asked {
+            Question::All => {
+                let mut text = self.words.clone();
+                for node in nodes {
+                    let network = self.network(&statistics, node.rank());
+                    let _ = write!(text, "\n  node {} ({}): {network}", node.rank(), life(node));
+                }
+                return Ok(text);
             }
-            return Ok(text);
+            Question::Look(first) => {
+                let look = self.look(nodes, joined, first, &statistics);
+                return serde_json::to_string(&look).map_err(|error| error.to_string());
+            }
+            Question::Node(rank) => rank,
         };
         let count = nodes.len();
         let node = nodes.get_mut(rank as usize);
@@ -67,7 +84,7 @@ impl State<'_> {
         let mut text = self.node(node, Reading::Living);
         if !self.emulated {
             let why = "a process of this machine has no control channel: gdb can tell";
-            let _ = writeln!(text, "  where its harts are and how its FIFOs stand is not to be had: {why}");
+            let _ = writeln!(text, "  where its harts are is not to be had: {why}");
         }
         let _ = write!(text, "  {}", self.network(&statistics, rank));
         let lines = self.fabric.state_dump();
@@ -83,7 +100,11 @@ impl State<'_> {
         if node.outcome().exit.is_none() && node.guest().is_stopped() {
             text.push_str("  no more is known: its emulator is stopped\n");
         } else if node.outcome().exit.is_none() && !self.emulated {
-            node.guest().threads().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+            for (number, state, wait) in node.guest().threads() {
+                let _ = writeln!(text, "  thread {number}: state {state}, in {wait}");
+            }
+            let fifos = self.fifos_of_process(node);
+            fifos.iter().for_each(|fifo| text.push_str(&format!("  {fifo}\n")));
         } else if node.outcome().exit.is_none() {
             let scratch = self.folder.node(node.rank(), "memory");
             text.push_str(&dump::node(
@@ -98,6 +119,71 @@ impl State<'_> {
             text.push_str(&format!("  last words: {}\n", line.plain()));
         }
         text
+    }
+
+    /// All nodes at this moment. What each does itself is read from node `first` on, around to it, while there is time.
+    fn look(&self, nodes: &mut [Watched], joined: bool, first: u32, statistics: &Statistics) -> Look {
+        let (now, count) = (Instant::now(), nodes.len() as u32);
+        let counted = self.way != Way::Segment;
+        let mut look = Look {
+            words: self.words.clone(),
+            elapsed: self.begun.elapsed(),
+            joined,
+            links: statistics.used_links(self.shape),
+            uncounted: (!counted).then(|| self.way.to_string()),
+            next: first % count.max(1),
+            nodes: Vec::new(),
+        };
+        for (rank, node) in nodes.iter_mut().enumerate() {
+            let torus = statistics.nodes.get(rank).filter(|_| counted);
+            let tree = statistics.tree.as_ref().and_then(|tree| tree.nodes.get(rank));
+            let frames = torus.map(|torus| {
+                let mut frames = [torus.injected, torus.delivered];
+                if let Some(tree) = tree {
+                    frames[0] += tree.injected;
+                    frames[1] += tree.delivered;
+                }
+                frames
+            });
+            let lives = node.outcome().exit.is_none();
+            look.nodes.push(NodeLook { lives, life: life(node), frames, own: None });
+        }
+        for _ in 0..count {
+            if now.elapsed() > LOOK_TIME {
+                break;
+            }
+            let rank = look.next as usize;
+            look.next = (look.next + 1) % count;
+            if let (Some(node), Some(told)) = (nodes.get_mut(rank), look.nodes.get_mut(rank)) {
+                told.own = self.own(node);
+            }
+        }
+        look
+    }
+
+    /// What a node does, if it lives and can be read.
+    fn own(&self, node: &mut Watched) -> Option<OwnLook> {
+        if node.outcome().exit.is_some() || node.guest().is_stopped() {
+            return None;
+        }
+        let elapsed = self.begun.elapsed();
+        let (harts, fifos) = if self.emulated {
+            let scratch = self.folder.node(node.rank(), "memory");
+            dump::look(node.control(), &scratch, self.firmware?.symbols()?).ok()?
+        } else {
+            let does = |state| if state == 'R' { Activity::Running } else { Activity::Sleeping };
+            let harts = node.guest().threads().iter().map(|(_, state, _)| does(*state)).collect();
+            (harts, self.fifos_of_process(node))
+        };
+        Some(OwnLook { elapsed, harts, fifos })
+    }
+
+    /// The FIFOs of a node that is a process, if the host shows its memory.
+    fn fifos_of_process(&self, node: &mut Watched) -> Vec<Fifo> {
+        let guest = node.guest();
+        let block = guest.begin_of(self.program).and_then(|start| self.firmware?.symbols()?.state_block_from(start));
+        let fifos = block.map(|block| dump::fifos(block, |address, length| guest.memory(address, length)));
+        fifos.and_then(Result::ok).flatten().unwrap_or_default()
     }
 
     /// What a node has sent and was given, and what left its router over each link that was used.

@@ -119,7 +119,8 @@ impl Watch<'_> {
             passing.iter_mut().for_each(|passing: &mut Passing| passing.forgive(absence));
             life.look(&mut self.nodes, self.fabric)?;
             self.show();
-            self.door.answer(|question| self.state.answer(&mut self.nodes, question));
+            let joined = self.joined.is_some();
+            self.door.answer(|question| self.state.answer(&mut self.nodes, joined, question));
             if self.nodes.iter().all(|node| node.outcome().exit.is_some()) {
                 return Ok(Ending::Finished);
             }

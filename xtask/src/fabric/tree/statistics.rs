@@ -1,7 +1,7 @@
 //! What the tree network counts (SPEC X-4).
 
 use super::super::traffic::Traffic;
-use pami::combine::tree::CHILDREN;
+use pami::combine::tree::{CHILDREN, TreeShape};
 
 /// Frames that the tree did not carry, by reason (SPEC D-9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,4 +70,17 @@ pub struct TreeStatistics {
     pub shipped: u64,
     /// By rank.
     pub nodes: Vec<TreeNodeStatistics>,
+}
+
+impl TreeStatistics {
+    /// Both ways of each link, with their names, and what left over them: that up from a node, then that down to it.
+    pub fn links(&self) -> impl Iterator<Item = (String, Traffic)> {
+        let shape = TreeShape::new(self.nodes.len() as u32);
+        let pairs = (0..shape.nodes()).filter_map(move |rank| Some((rank, shape.parent(rank)?)));
+        pairs.flat_map(move |(below, above)| {
+            let up = self.nodes[below as usize].up;
+            let down = self.nodes[above as usize].down[shape.side(below)];
+            [(format!("{below} up to {above}"), up), (format!("{above} down to {below}"), down)]
+        })
+    }
 }
