@@ -277,6 +277,10 @@ pub const USAGE: &[Usage] = &[
     Usage::new("hello", &[]),
     Usage::new("hostile", &[]),
     Usage::new("idle", &[argument("--seconds", Value::Number(0, 3600), "how long [default: 10]")]),
+    Usage {
+        words: &[Value::Word(&["alone", "gem", "lossless", "bare", "pair", "team", "mpi"])],
+        ..Usage::new("instructions", &[])
+    },
     Usage::new(
         "io",
         &[
@@ -286,10 +290,6 @@ pub const USAGE: &[Usage] = &[
         ],
     )
     .refusing(on_the_tree),
-    Usage {
-        words: &[Value::Word(&["alone", "gem", "lossless", "bare", "pair", "team", "mpi"])],
-        ..Usage::new("instructions", &[])
-    },
     Usage::new(
         "modules",
         &[

@@ -181,7 +181,8 @@ impl State<'_> {
     /// The FIFOs of a node that is a process, if the host shows its memory.
     fn fifos_of_process(&self, node: &mut Watched) -> Vec<Fifo> {
         let guest = node.guest();
-        let block = guest.begin_of(self.program).and_then(|start| self.firmware?.symbols()?.state_block_from(start));
+        let block =
+            guest.begin_of(self.program).and_then(|start| self.firmware?.symbols()?.state_block_from(start));
         let fifos = block.map(|block| dump::fifos(block, |address, length| guest.memory(address, length)));
         fifos.and_then(Result::ok).flatten().unwrap_or_default()
     }
