@@ -393,15 +393,17 @@ impl Collectives {
         } else {
             None
         };
-        if flight.stage == Stage::Called && (asks > 0 || divided.is_some()) {
-            // What needs the large place is refused, whoever has that.
-            active.scratch_len(&collect)?;
-            let asks = asks | if divided.is_some() { DIVIDED } else { 0 };
-            return self.ask(active, index, asks, means);
-        }
         let scratch = |side: &Option<Side>| side.as_ref().map_or(0, Side::scratch);
         let (len, second) =
             together([scratch(&plan.send), scratch(&plan.receive)]).ok_or(Error::Count(usize::MAX))?;
+        if flight.stage == Stage::Called && (asks > 0 || divided.is_some()) {
+            // What needs the large place is refused, whoever has that, and so is what there is no memory for: once all have
+            // agreed, slices wait for this process in every context, and of a failure one hears.
+            active.scratch_len(&collect)?;
+            self.arena.find(len, core::iter::empty())?;
+            let asks = asks | if divided.is_some() { DIVIDED } else { 0 };
+            return self.ask(active, index, asks, means);
+        }
         let used = self.flights.values().map(|flight| flight.held.clone());
         let Some(base) = self.arena.find(len, used)? else { return Ok(Start::Again) };
         let memory = self.arena.memory().ok_or(Error::Finalized)?;

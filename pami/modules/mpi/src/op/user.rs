@@ -63,7 +63,9 @@ impl UserPlace {
 
 impl Combine for UserPlace {
     fn combine(&self, into: &mut [u8], from: &[u8], order: Order) {
-        if let Some(user) = &*self.0.lock() {
+        // Slices of a divided reduction are combined by several threads at once.
+        let user = self.0.lock().clone();
+        if let Some(user) = user {
             user.combine(into, from, order);
         }
     }

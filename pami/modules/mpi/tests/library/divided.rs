@@ -274,3 +274,32 @@ fn r2_a_death_ends_every_slice() {
         }
     });
 }
+
+/// One process has gaps between its words, and no memory to pack them in.
+#[test]
+fn r4_one_without_memory_for_its_gaps_leaves_no_slice_waiting() {
+    run_with(3, 1, Settings { collective_scratch: 64 << 10, ..contexts(3) }, |mpi| {
+        let world = mpi.world();
+        let broadcast = |behind: bool| {
+            // With one before it, it starts when that has ended.
+            let first = behind.then(|| world.ibarrier().unwrap());
+            let ended = if world.rank() == 1 {
+                let datatype = mpi.types().resized(&Datatype::of::<u32>(), 0, 12).unwrap();
+                datatype.commit();
+                let words = LONG as usize;
+                let data = Data::new(buffer(12 * words).share(), 0, words, datatype).unwrap();
+                world.bcast(&data, 0)
+            } else {
+                world.bcast(&numbers(&vector(world.rank(), LONG)), 0)
+            };
+            first.into_iter().for_each(|mut request| _ = mpi.wait(&mut request).unwrap());
+            let error = ended.unwrap_err();
+            match world.rank() {
+                1 => assert_eq!(error.class(), Class::NoMem),
+                _ => assert_eq!(error, Error::Elsewhere(Class::NoMem)),
+            }
+        };
+        broadcast(false);
+        broadcast(true);
+    });
+}
