@@ -19,6 +19,7 @@ use core::ops::Range;
 use drivers::tree_network::{InjectError, ShippedCall};
 use heapless::{Deque, String};
 use pami::combine::Status;
+use pami::combine::packet::MOST_PAYLOAD;
 
 /// Pieces of one read or write that are under way at a time: half of the node's calls, so that another hart's call has room.
 pub const AHEAD: usize = 4;
@@ -142,18 +143,21 @@ impl JobFiles {
     pub fn read_dir(&self, name: &str, mut each: impl FnMut(Kind, &[u8])) -> Result<(), FileError> {
         let failed = |errno| error(Verb::List, name, errno);
         let mut last = heapless::Vec::<u8, { MOST_NAME }>::new();
+        let mut held = heapless::Vec::<u8, MOST_PAYLOAD>::new();
         let call = Call { length: self.most_read() as u32, ..Call::new(Verb::List) };
         loop {
             let before = last.clone();
             let count = self.take(&call, name, &[name.as_bytes(), &[0], &before], |answer, data| {
-                let entries = Entries(data);
-                entries.for_each(|(kind, name)| each(kind, name));
-                if let Some((_, name)) = entries.last() {
-                    last.clear();
-                    last.extend_from_slice(name).map_err(|_| Errno::EPROTO)?;
-                }
+                held.clear();
+                held.extend_from_slice(data).map_err(|_| Errno::EPROTO)?;
                 answer.result
             })?;
+            // Out of the answer, which is the tree's and locked: `each` may call for files itself.
+            for (kind, name) in Entries(&held) {
+                each(kind, name);
+                last.clear();
+                last.extend_from_slice(name).map_err(|_| failed(Errno::EPROTO))?;
+            }
             if count == 0 {
                 return Ok(());
             }

@@ -50,7 +50,8 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let tasks = u64::from(task.tasks());
     // Whole short transfers, as many bytes for each task.
     let each = (size / tasks / SHORT).max(1) * SHORT;
-    let transfer = each.min(TRANSFER);
+    let blocks = each.div_ceil(TRANSFER);
+    let transfer = each / blocks / SHORT * SHORT;
     let block = || Block::new(task, transfer as usize);
     let (out, other) = (block()?, block()?);
     let own = task.number().into();
@@ -58,7 +59,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     if arguments.has("--hostile") {
         worker.in_turn(|worker| hostile::try_all(worker.task, &worker.files))?;
     } else {
-        worker.work(each / transfer, transfer, arguments.has("--keep"))?;
+        worker.work(blocks, transfer, arguments.has("--keep"))?;
     }
     mpi.finalize()?;
     Ok(())
@@ -131,9 +132,12 @@ impl Worker {
         file.close()?;
         self.barrier()?;
         let mut found = 0;
-        self.files.read_dir(".", |kind, name| {
-            found +=
-                u64::from(kind == Kind::File && name.starts_with(b"io.task-") && name.ends_with(b".moved"));
+        let files = self.files;
+        files.read_dir(".", |kind, name| {
+            let moved = name.starts_with(b"io.task-") && name.ends_with(b".moved");
+            // Who is told a name may call for it at once.
+            let is_there = || core::str::from_utf8(name).is_ok_and(|name| files.stat(name).is_ok());
+            found += u64::from(kind == Kind::File && moved && is_there());
         })?;
         if found < self.tasks {
             return Err(JobError::Other("a directory has not all names that were made in it"));

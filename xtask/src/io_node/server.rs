@@ -126,7 +126,8 @@ impl Server {
                 Answer::good(0)
             }
             Verb::List => {
-                let zero = data.iter().position(|&byte| byte == 0).ok_or(Errno::EINVAL)?;
+                // The last entry's name holds no zero; a name that does is refused as a whole.
+                let zero = data.iter().rposition(|&byte| byte == 0).ok_or(Errno::EINVAL)?;
                 Answer::good(list(directory, name(&data[..zero])?, &data[zero + 1..], most, into)?)
             }
         })
@@ -149,7 +150,9 @@ fn open_file(directory: &Dir, space: &mut Space, name: &Path, mode: OpenMode) ->
     }
     let mut options = OpenOptions::new();
     options.read(mode.contains(OpenMode::READ)).write(mode.contains(OpenMode::WRITE));
-    options.append(mode.contains(OpenMode::APPEND)).truncate(mode.contains(OpenMode::TRUNCATE));
+    let (append, truncate) = (mode.contains(OpenMode::APPEND), mode.contains(OpenMode::TRUNCATE));
+    // Both at once the library refuses.
+    options.append(append).truncate(truncate && !append);
     options.custom_flags(OFlags::NONBLOCK.union(OFlags::NOCTTY).bits() as i32);
     let mut new = options.clone();
     new.create_new(true);
@@ -177,6 +180,7 @@ fn open_file(directory: &Dir, space: &mut Space, name: &Path, mode: OpenMode) ->
     let metadata = file.metadata().map_err(errno)?;
     match metadata.file_type() {
         kind if kind.is_dir() => Err(Errno::EISDIR),
+        kind if kind.is_file() && append && truncate => file.set_len(0).map(|()| file).map_err(errno),
         kind if kind.is_file() => Ok(file),
         _ => Err(Errno::EINVAL),
     }

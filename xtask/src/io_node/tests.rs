@@ -100,6 +100,13 @@ fn s2_files_are_opened_written_read_renamed_listed_and_removed_on_the_host() {
     assert_eq!(bench.read(a, 7, 1).unwrap(), b"");
     let size = Call { descriptor: a, ..Call::new(Verb::Size) };
     assert_eq!(bench.call(0, size, &[]).unwrap().0, 7);
+    let anew = OpenMode::WRITE | OpenMode::APPEND | OpenMode::TRUNCATE;
+    for mode in [anew | OpenMode::CREATE, anew] {
+        let anew = bench.open(0, "sub/anew", mode).unwrap();
+        assert_eq!((bench.write(anew, 0, b"x"), bench.write(anew, 0, b"y")), (Ok(1), Ok(1)));
+        assert_eq!(fs::read(bench.path("inside/sub/anew")).unwrap(), b"xy");
+    }
+    bench.named(Verb::Unlink, "sub/anew").unwrap();
     let appending = bench.open(0, "sub/a", OpenMode::WRITE | OpenMode::APPEND).unwrap();
     assert_eq!(bench.write(appending, 0, b"hi"), Ok(2));
     assert_eq!(bench.read(appending, 0, 1), Err(Errno::EBADF), "it is to be written alone");
@@ -260,6 +267,7 @@ fn s2_names_that_cannot_be_are_refused() {
     {
         assert_eq!(bench.open(0, name, OpenMode::UPDATE), Err(wrong), "{name:?}");
         assert_eq!(bench.named(Verb::Unlink, name).map(|_| ()), Err(wrong), "{name:?}");
+        assert_eq!(bench.names(name, "", 4000).map(|_| ()), Err(wrong), "{name:?}");
     }
     bench.open(0, &long[1..], OpenMode::UPDATE).expect("the longest name");
     for mode in [

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use super::folder::Folder;
 use super::settings::Run;
 use crate::fabric::FabricHandle;
-use crate::helper::Helper;
+use crate::helper::{self, Helper};
 
 /// The most nodes that an I/O node serves, unless so many are asked for.
 const SET: u32 = 64;
@@ -76,6 +76,10 @@ impl IoNodes {
 
     /// Which have ended before the run did, and what they said.
     pub fn lost(&mut self) -> Vec<String> {
+        // This tool ended them itself.
+        if helper::over() {
+            return Vec::new();
+        }
         let lost = self.0.iter_mut().enumerate().filter_map(|(number, (helper, complaints))| {
             let status = helper.ended()?;
             let said = std::fs::read_to_string(complaints).unwrap_or_default();
@@ -88,10 +92,12 @@ impl IoNodes {
 /// This tool itself.
 fn own_program() -> Result<PathBuf> {
     let program = std::env::current_exe().context("which program this is")?;
-    if program.file_stem().is_none_or(|name| name != OWN_NAME) {
+    let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    // One that was built anew meanwhile has this behind its name, and is there all the same.
+    if name.strip_suffix(" (deleted)").unwrap_or(name) != OWN_NAME {
         bail!("{} cannot be an I/O node: say which program can", program.display());
     }
-    Ok(program)
+    Ok("/proc/self/exe".into())
 }
 
 #[cfg(test)]
