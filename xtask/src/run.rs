@@ -102,7 +102,8 @@ impl Run {
         }
         let way = Way::of(&self, shape.nodes());
         let shared = if way == Way::Segment { Segment::bytes(shape.nodes() as usize) } else { 0 };
-        room::check(shape.nodes(), self.memory, shared)?;
+        let fresh = partition.as_ref().map_or(shape.nodes(), |partition| partition.missing());
+        room::check(shape.nodes(), fresh, self.memory, shared)?;
         let plan = Plan::new(&self, shape)?;
         let (built, decoder) = partition.as_ref().and_then(|partition| partition.image().cloned()).unzip();
         let mut machine = self.machine(shape, harts, topology, built)?;
@@ -111,7 +112,9 @@ impl Run {
             None => Firmware::load(elf, self.board.flat_at()),
         };
         let firmware = machine.elf.as_deref().map(load).transpose()?;
-        let _permit = permits::Permit::wait(shape.nodes() as usize * usize::from(harts));
+        // Which jobs of a service run at once it has decided itself.
+        let waits = partition.is_none() || self.voice.is_quiet();
+        let _permit = waits.then(|| permits::Permit::wait(shape.nodes() as usize * usize::from(harts)));
         let folder = Folder::create(self.logs.as_deref())?;
         if let Some(tree) = self.board.tree(harts) {
             let path = folder.path().join("tree.dtb");
@@ -135,7 +138,7 @@ impl Run {
             }
             let image = machine.elf.as_deref().zip(firmware.as_ref());
             image.into_iter().for_each(|(elf, firmware)| partition.set_image(elf, firmware.decoder()));
-            partition.prepare(&machine, self.board.has_tree(), &folder)?;
+            partition.prepare(&machine, self.board.has_tree())?;
             config.nodes_listen = Some(partition.listeners(config.tree));
         }
         config.io_nodes = plan.io_nodes;
@@ -424,7 +427,13 @@ impl Run {
             let bootargs = self.bootargs.get(&rank).cloned().unwrap_or(bootargs);
             if let Some(partition) = &mut partition {
                 let (guest, console) = partition.begin(rank, bootargs)?;
-                nodes.push(Watched::new(rank, guest, partition.control(rank), folder)?);
+                nodes.push(Watched::new(
+                    rank,
+                    guest,
+                    partition.control(rank),
+                    folder,
+                    partition.errors(rank),
+                )?);
                 consoles.push(console);
                 continue;
             }
@@ -459,7 +468,7 @@ impl Run {
                 };
                 self.voice.say(&format!("node {rank} waits for: {said}"));
             }
-            nodes.push(Watched::new(rank, guest, place.control, folder)?);
+            nodes.push(Watched::new(rank, guest, place.control, folder, folder.node(rank, "qemu"))?);
             consoles.push(console);
         }
         folder.write("commands.txt", &commands)?;

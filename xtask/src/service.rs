@@ -24,6 +24,8 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// What is done with how a run went.
 pub type Then = Box<dyn FnOnce(&Outcome, &Voice) -> Result<()> + Send>;
+/// Why a job that was stopped while it waited did not come to a run.
+const NOT_ITS_TURN: &str = "stopped before its turn";
 /// What makes a run of a job's words.
 pub type Reader<'a> = dyn Fn(&str) -> Result<(Run, Then)> + 'a;
 
@@ -141,7 +143,9 @@ impl Queue<'_> {
             }
             if interrupt.load(Ordering::Relaxed) {
                 more = false;
-                self.waiting.clear();
+                for job in std::mem::take(&mut self.waiting) {
+                    self.over.push(Finished::unbegun(job.number, job.words, NOT_ITS_TURN.into()));
+                }
                 self.running.iter().for_each(|job| job.interrupt.store(true, Ordering::Relaxed));
             }
             self.start();
@@ -171,9 +175,7 @@ impl Queue<'_> {
             Ok((run, then, nodes)) => self.waiting.push_back(Waiting { number, words, run, then, nodes }),
             Err(error) => {
                 self.voice.say(&format!("job {number}, {words}: {}", format!("{error:#}").trim()));
-                let outcome = Err(format!("{error:#}"));
-                let (nodes, took) = (Vec::new(), Duration::ZERO);
-                self.over.push(Finished { number, words, nodes, took, started: 0, outcome });
+                self.over.push(Finished::unbegun(number, words, format!("{error:#}")));
             }
         }
     }
@@ -187,8 +189,7 @@ impl Queue<'_> {
             && let Some(Waiting { number, words, .. }) = self.waiting.remove(at)
         {
             self.voice.say(&format!("job {number} is taken out of the queue"));
-            let (nodes, outcome) = (Vec::new(), Err("stopped before its turn".to_owned()));
-            self.over.push(Finished { number, words, nodes, took: Duration::ZERO, started: 0, outcome });
+            self.over.push(Finished::unbegun(number, words, NOT_ITS_TURN.into()));
         } else {
             let known: Vec<_> = self.running.iter().map(|job| job.number).collect();
             let known = known.into_iter().chain(self.waiting.iter().map(|job| job.number));
@@ -243,12 +244,22 @@ impl Queue<'_> {
             job.started = partition.started();
             job.outcome = outcome.map_err(|error| format!("{error:#}"));
             self.voice.say(&format!("job {number}, {}: {}", job.words, job.verdict()));
+            // A service lives long: what each node has said is in the logs.
+            if let Ok(outcome) = &mut job.outcome {
+                outcome.nodes.iter_mut().for_each(|node| (node.lines, node.timeline) = Default::default());
+                outcome.dump = None;
+            }
         }
         self.free.give_back(partition);
     }
 }
 
 impl Finished {
+    /// One that did not come to a run.
+    fn unbegun(number: usize, words: String, why: String) -> Self {
+        Self { number, words, nodes: Vec::new(), took: Duration::ZERO, started: 0, outcome: Err(why) }
+    }
+
     fn success(&self) -> bool {
         self.outcome.as_ref().is_ok_and(Outcome::success)
     }
@@ -383,6 +394,33 @@ mod tests {
             "{table}"
         );
         assert_eq!(served.json()["jobs"][1]["problem"], *problems[1]);
+    }
+
+    #[test]
+    fn s1_a_job_that_waits_when_all_is_over_is_told_too() {
+        // It wants all nodes, and they are none of its yet.
+        let reader =
+            |_: &str| -> Result<(Run, Then)> { Ok((Run::new("hello").torus("2"), Box::new(|_, _| Ok(())))) };
+        let (tell, news) = channel();
+        let mut queue = Queue {
+            free: Partition::new(2).expect("a partition"),
+            nodes: 2,
+            anew: false,
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            idle: Vec::new(),
+            over: Vec::new(),
+            next: 1,
+            tell,
+            voice: &Voice::quiet(),
+        };
+        queue.hear("one", &reader);
+        queue.hear("two", &reader);
+        queue.hear("stop 2", &reader);
+        let served = queue.serve(&news, &reader, &AtomicBool::new(true));
+        let all: Vec<_> =
+            served.0.iter().map(|job| (job.number, job.outcome.as_ref().err().cloned())).collect();
+        assert_eq!(all, [1, 2].map(|number| (number, Some(NOT_ITS_TURN.to_owned()))));
     }
 
     #[test]

@@ -313,6 +313,10 @@ impl Life {
                 self.told[place] = true;
                 node.clear();
                 fabric.announce(node.rank(), fate);
+                // One that has parked would hold its connections open, as no process does that has ended.
+                if node.outcome().exit.is_some() {
+                    fabric.cut(node.rank());
+                }
                 if fate == Fate::Died && self.first_dead.is_none() {
                     self.first_dead = Some(node.rank());
                 }

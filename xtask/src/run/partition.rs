@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::watched::Watched;
-use super::{Folder, Sockets, short_folder};
+use super::{Sockets, short_folder};
 use crate::log::Decoder;
 use crate::node::{Exit, Guest, Identity, Machine, TORUS};
 use crate::qmp::Control;
@@ -74,6 +74,11 @@ impl Partition {
         self.places.sort_by_key(|place| place.number);
     }
 
+    /// How many of them are not there.
+    pub(super) fn missing(&self) -> u32 {
+        self.places.iter().filter(|place| place.guest.is_none()).count() as u32
+    }
+
     /// The numbers of its nodes.
     pub fn numbers(&self) -> impl Iterator<Item = u32> {
         self.places.iter().map(|place| place.number)
@@ -115,8 +120,13 @@ impl Partition {
         self.socket(&self.places[rank as usize], "control")
     }
 
+    /// What the emulator of node `rank` of a run complains of, in this run and those before.
+    pub(super) fn errors(&self, rank: u32) -> PathBuf {
+        self.common.sockets.path().join(format!("qemu-{}.txt", self.places[rank as usize].number))
+    }
+
     /// Has each node stand still as after power on, with `machine` at its start. Who is not there is started.
-    pub(super) fn prepare(&mut self, machine: &Machine, tree: bool, folder: &Folder) -> Result<()> {
+    pub(super) fn prepare(&mut self, machine: &Machine, tree: bool) -> Result<()> {
         let began = Instant::now();
         self.started = 0;
         for rank in 0..self.places.len() {
@@ -139,7 +149,7 @@ impl Partition {
                 control,
                 gdb: None,
             };
-            let errors = folder.node(rank as u32, "qemu");
+            let errors = self.errors(rank as u32);
             self.places[rank].guest = None;
             for socket in
                 [&identity.torus, &identity.control].into_iter().chain(&identity.tree).chain(&identity.line)
@@ -156,8 +166,7 @@ impl Partition {
                 let guest = self.places[rank].guest.as_mut();
                 if guest.map(Guest::exit).transpose()?.flatten().is_some() || began.elapsed() > START_TIMEOUT
                 {
-                    let errors = folder.node(rank as u32, "qemu");
-                    let said = std::fs::read_to_string(errors).unwrap_or_default();
+                    let said = std::fs::read_to_string(self.errors(rank as u32)).unwrap_or_default();
                     bail!("the emulator of node {rank} does not start: {}", said.trim());
                 }
                 std::thread::sleep(TICK);

@@ -13,8 +13,9 @@ const LEAST_MIB: u64 = 44;
 /// Raises the limit of descriptors as far as needed and allowed.
 ///
 /// # Errors
-/// The reckoning, if the machine cannot hold so many nodes of `memory` MiB, which share `shared` bytes.
-pub fn check(nodes: u32, memory: u32, shared: usize) -> Result<()> {
+/// The reckoning, if the machine cannot hold so many nodes of `memory` MiB, which share `shared` bytes; `fresh` of them are still to
+/// be started.
+pub fn check(nodes: u32, fresh: u32, memory: u32, shared: usize) -> Result<()> {
     let needed = descriptors(nodes);
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < needed) {
@@ -26,7 +27,7 @@ pub fn check(nodes: u32, memory: u32, shared: usize) -> Result<()> {
         }
         setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })?;
     }
-    hold(nodes, memory, shared, &std::fs::read_to_string("/proc/meminfo").unwrap_or_default())
+    hold(fresh, memory, shared, &std::fs::read_to_string("/proc/meminfo").unwrap_or_default())
 }
 
 fn descriptors(nodes: u32) -> u64 {
@@ -84,7 +85,7 @@ mod tests {
         let before = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(200), maximum: before.maximum })
             .expect("a lower limit");
-        check(60, 256, 0).expect("room for sixty nodes");
+        check(60, 60, 256, 0).expect("room for sixty nodes");
         let raised = getrlimit(Resource::Nofile).current.expect("a limit");
         assert!(raised >= descriptors(60), "{raised}");
         setrlimit(Resource::Nofile, before).expect("the limit as it was");

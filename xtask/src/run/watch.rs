@@ -152,6 +152,8 @@ impl Watch<'_> {
                 Ok(length) => length,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // An emulator that was killed had not read all that it was told.
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => 0,
                 Err(error) => {
                     return Err(error).with_context(|| format!("reading the console of node {rank}"));
                 }

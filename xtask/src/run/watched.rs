@@ -84,8 +84,14 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Begins to watch a guest.
-    pub fn new(rank: u32, guest: Guest, control: PathBuf, folder: &Folder) -> Result<Self> {
+    /// Begins to watch a guest, whose emulator complains into the file `errors_path`.
+    pub fn new(
+        rank: u32,
+        guest: Guest,
+        control: PathBuf,
+        folder: &Folder,
+        errors_path: PathBuf,
+    ) -> Result<Self> {
         let create = |ending: &str| Record::create(folder.node(rank, ending));
         Ok(Self {
             rank,
@@ -99,7 +105,7 @@ impl Watched {
             deframer: Deframer::default(),
             log: create("log")?,
             raw: create("raw")?,
-            errors_path: folder.node(rank, "qemu"),
+            errors_path,
         })
     }
 
@@ -225,7 +231,8 @@ impl Watched {
                     (self.outcome.links_down, self.links_heard) = (down, Some(Instant::now()));
                 }
                 match status.word.as_str() {
-                    "wants" => self.guest.tell()?,
+                    // One that is gone is seen by its end.
+                    "wants" => _ = self.guest.tell(),
                     // It stays in the machine, and ends there as its process would.
                     "parked" => self.outcome.exit = status.number("code").map(Exit::Code),
                     _ => {}
