@@ -43,14 +43,14 @@ impl<P: Port> Context<P> {
 impl<P: Port> Active<P> {
     /// Whether nothing is new, neither at the port nor posted.
     #[inline]
-    fn is_quiet(&mut self) -> bool {
+    pub(super) fn is_quiet(&mut self) -> bool {
         self.port.is_quiet() && self.posts.seem_idle()
     }
 
     /// An advance while nothing is under way and something is new: mostly a whole message lies ready, and this is the shortest
     /// way to its handler.
     #[inline(never)]
-    fn advance_awoken(&mut self) -> usize {
+    pub(super) fn advance_awoken(&mut self) -> usize {
         let Some(arrival) = self.port.pull_ready() else { return self.advance_queued() };
         self.take_next::<false>(arrival);
         self.advance_behind(1)
@@ -58,7 +58,7 @@ impl<P: Port> Active<P> {
 
     /// The same, and it leaves what may lie behind the message to the next one, but for one of so many.
     #[inline(never)]
-    fn advance_by_one(&mut self) -> usize {
+    pub(super) fn advance_by_one(&mut self) -> usize {
         let Some(arrival) = self.port.pull_ready() else { return self.advance_behind(0) };
         self.take_next::<true>(arrival);
         let looks = self.transport.counters().received.is_multiple_of(ARRIVALS_PER_ADVANCE as u64);
@@ -143,14 +143,14 @@ impl<P: Port> Active<P> {
 
     /// An advance while all that is under way waits for messages: it would change nothing if none has come.
     #[inline(never)]
-    fn advance_stalled(&mut self) -> usize {
+    pub(super) fn advance_stalled(&mut self) -> usize {
         self.due = if self.is_quiet() { self.due.looked() } else { Due::ALL };
         if self.due.is_look() { 0 } else { self.advance_all(0) }
     }
 
     /// The part of an advance behind what lay ready, which was `ready` messages.
     #[inline(never)]
-    fn advance_all(&mut self, ready: usize) -> usize {
+    pub(super) fn advance_all(&mut self, ready: usize) -> usize {
         // What lies in memory needs no engine.
         let mut events = ready + self.take_arrivals();
         let moved = self.port.progress();
