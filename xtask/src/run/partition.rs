@@ -125,19 +125,30 @@ impl Partition {
         self.common.sockets.path().join(format!("qemu-{}.txt", self.places[rank as usize].number))
     }
 
+    /// Resets all emulators that are there, at a time: each takes a while. Returns for each node whether that was done.
+    fn reset(&mut self) -> Result<Vec<bool>> {
+        let mut there = Vec::new();
+        for rank in 0..self.places.len() {
+            let guest = self.places[rank].guest.as_mut();
+            let lives = guest.map(|guest| guest.exit().map(|exit| exit.is_none())).transpose()?;
+            there.push(lives.unwrap_or(false).then(|| self.control(rank as u32)));
+        }
+        let each = |control: &PathBuf| Control::connect(control).and_then(reset).is_ok();
+        Ok(std::thread::scope(|scope| {
+            let started: Vec<_> =
+                there.iter().map(|control| scope.spawn(|| control.as_ref().is_some_and(each))).collect();
+            started.into_iter().map(|thread| thread.join().unwrap_or(false)).collect()
+        }))
+    }
+
     /// Has each node stand still as after power on, with `machine` at its start. Who is not there is started.
     pub(super) fn prepare(&mut self, machine: &Machine, tree: bool) -> Result<()> {
         let began = Instant::now();
         self.started = 0;
-        for rank in 0..self.places.len() {
+        let ready = self.reset()?;
+        for rank in (0..self.places.len()).filter(|&rank| !ready[rank]) {
             let number = self.places[rank].number;
             let control = self.control(rank as u32);
-            if let Some(guest) = &mut self.places[rank].guest
-                && guest.exit()?.is_none()
-                && Control::connect(&control).and_then(reset).is_ok()
-            {
-                continue;
-            }
             let place = &self.places[rank];
             let identity = Identity {
                 rank: number,
