@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 
-use crate::run::{Living, NONE, living};
+use crate::run::living_runs;
 
 /// What the node `node` is doing, or in a line each all nodes, of the living runs of this workspace, or of that called `run`
 /// alone. `parent` has the folders of runs' sockets, if not where runs have them.
@@ -14,17 +14,9 @@ use crate::run::{Living, NONE, living};
 /// No run is alive, or none of that name; there are several, and the node may be of any; the run has no such node, or gives no
 /// answer.
 pub fn inspect(parent: Option<&Path>, node: Option<u32>, run: Option<&str>) -> Result<String> {
-    let mut runs = living(parent);
-    ensure!(!runs.is_empty(), NONE);
-    let names: Vec<_> = runs.iter().map(Living::name).collect();
-    let names = names.join(", ");
-    runs.retain(|living| run.is_none_or(|run| living.name() == run));
-    match (&runs[..], run, node) {
-        ([], Some(run), _) => bail!("no run {run} is alive; there is {names}"),
-        ([_, _, ..], _, Some(node)) => {
-            bail!("several runs are alive, of which may be node {node}: say --run, as one of {names}")
-        }
-        _ => {}
+    let (runs, names) = living_runs(parent, run)?;
+    if let ([_, _, ..], Some(node)) = (&runs[..], node) {
+        bail!("several runs are alive, of which may be node {node}: say --run, as one of {names}");
     }
     let mut text = String::new();
     for living in runs {
@@ -50,7 +42,7 @@ pub fn watch(
         text = match inspect(parent, node, run) {
             Ok(text) => text,
             // It was about to end, or stands still, and is asked again.
-            Err(error) if living(parent).iter().any(|it| run.is_none_or(|run| it.name() == run)) => {
+            Err(error) if living_runs(parent, run).is_ok() => {
                 format!("{error:#}\n")
             }
             Err(_) => break,

@@ -25,7 +25,7 @@ mod state;
 mod watch;
 mod watched;
 
-pub use door::{Door, Living, NONE, Question, living, living_run};
+pub use door::{Door, Living, Question, living, living_run, living_runs};
 pub use folder::Folder;
 pub use harm::{Harm, KillWhen};
 pub use look::{Look, NodeLook, OwnLook};

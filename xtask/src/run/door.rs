@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::look::Look;
@@ -153,15 +153,24 @@ impl Living {
 /// # Errors
 /// None is alive, or none of that name; there are several, and it was not said which.
 pub fn living_run(parent: Option<&Path>, run: Option<&str>) -> Result<Living> {
-    let mut runs = living(parent);
-    let names: Vec<_> = runs.iter().map(Living::name).collect();
-    runs.retain(|living| run.is_none_or(|run| living.name() == run));
-    match (runs.pop(), run) {
-        (Some(only), _) if runs.is_empty() => Ok(only),
-        (Some(_), _) => bail!("several runs are alive: say --run, as one of {}", names.join(", ")),
-        (None, _) if names.is_empty() => bail!(NONE),
-        (None, run) => bail!("no run {} is alive; there is {}", run.unwrap_or_default(), names.join(", ")),
+    let (mut runs, names) = living_runs(parent, run)?;
+    match runs.pop() {
+        Some(only) if runs.is_empty() => Ok(only),
+        _ => bail!("several runs are alive: say --run, as one of {names}"),
     }
+}
+
+/// The [`living`] runs, one at least, or that called `run` alone; and the names of all.
+///
+/// # Errors
+/// None is alive, or none of that name.
+pub fn living_runs(parent: Option<&Path>, run: Option<&str>) -> Result<(Vec<Living>, String)> {
+    let mut runs = living(parent);
+    ensure!(!runs.is_empty(), NONE);
+    let names = runs.iter().map(Living::name).collect::<Vec<_>>().join(", ");
+    runs.retain(|living| run.is_none_or(|run| living.name() == run));
+    ensure!(!runs.is_empty(), "no run {} is alive; there is {names}", run.unwrap_or_default());
+    Ok((runs, names))
 }
 
 /// The living runs of this workspace whose sockets are in folders of `parent`, or where runs have theirs, by name.
