@@ -1,9 +1,9 @@
 //! The command line.
 
 mod nodes;
+mod service;
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,9 +21,10 @@ use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
 use crate::{
     bench, claims, conform, docs, doctor, firmware, helper, inspect, io_node, jobs, json, node, picture,
-    serial, service, table, top, trace,
+    serial, table, top, trace,
 };
 use nodes::{Host, Qemu};
+use service::Service;
 
 /// Builds Pamir's firmware, boots it on emulated nodes of a torus, and watches it.
 #[derive(Parser)]
@@ -197,66 +198,6 @@ struct Conform {
     /// Instruction set of the nodes [default: aarch64, or that of the board]
     #[arg(long, value_enum)]
     arch: Option<Arch>,
-}
-
-/// Nodes that stay.
-#[derive(Args)]
-struct Service {
-    /// So many nodes
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
-    nodes: u32,
-    /// Board of the nodes
-    #[arg(long, value_enum, default_value = "virt")]
-    board: Board,
-    /// Instruction set of the nodes [default: aarch64, or that of the board]
-    #[arg(long, value_enum)]
-    arch: Option<Arch>,
-    /// Hardware threads per node
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
-    harts: u8,
-    /// Memory per node
-    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(40..))]
-    memory: u32,
-    /// Start the nodes anew for each job: what it takes without a service
-    #[arg(long)]
-    anew: bool,
-    /// Write how all jobs went into FILE; docs/results.md has the schema
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Where the lines are [default: the standard input]
-    jobs: Option<PathBuf>,
-}
-
-impl Service {
-    fn arch(&self) -> Arch {
-        self.arch.unwrap_or(self.board.archs()[0])
-    }
-
-    /// Runs all jobs; the result is the exit code.
-    fn serve(&self, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
-        self.json.as_deref().map_or(Ok(()), json::check)?;
-        self.board.check(self.arch())?;
-        let lines: Box<dyn BufRead + Send> = match &self.jobs {
-            Some(file) => Box::new(BufReader::new(
-                File::open(file).with_context(|| format!("cannot read {}", file.display()))?,
-            )),
-            None => {
-                if std::io::stdin().is_terminal() {
-                    voice.say("a job a line, as behind `cargo xtask qemu`: hello --torus 2; Ctrl-D when there are no more");
-                }
-                Box::new(BufReader::new(std::io::stdin()))
-            }
-        };
-        let run = |words: &str| {
-            let (run, files) = nodes::job_of_service(words, self)?;
-            let then: service::Then = Box::new(move |outcome, voice| files.write(outcome, voice));
-            Ok((run, then))
-        };
-        let served = service::serve(self.nodes, self.anew, lines, &run, interrupt, voice)?;
-        voice.print(served.table().trim_end());
-        self.json.as_ref().map_or(Ok(()), |file| json::write(file, &served.json(), voice))?;
-        Ok(if interrupt.load(Ordering::Relaxed) { 130 } else { u8::from(!served.success()) })
-    }
 }
 
 #[derive(Args)]
@@ -564,32 +505,6 @@ mod tests {
             refused.contains("board linux has no image") && refused.contains("cargo xtask host hello"),
             "{refused}"
         );
-    }
-
-    #[test]
-    fn s1_a_job_of_a_service_is_as_after_qemu_but_for_what_its_nodes_are() {
-        let words = ["cargo xtask", "service", "--nodes", "4", "--arch", "riscv64", "--harts", "3"];
-        let Verb::Service(service) = Cli::try_parse_from(words).expect("words").verb else {
-            panic!("no service")
-        };
-        let read = |words: &str| nodes::job_of_service(words, &service).map(|(run, _)| format!("{run:?}"));
-        let run = read("ping --torus 2 --mode vn -- --rounds 7").expect("a run");
-        for words in
-            ["job: \"ping\"", "arch: Riscv64", "harts: Some(3)", "torus: \"2\"", "\"--rounds\", \"7\""]
-        {
-            assert!(run.contains(words), "{words}: {run}");
-        }
-        let refused = |words: &str| read(words).expect_err("refused").to_string();
-        for word in ["--harts", "--harts=2", "--trace", "--gdb=1"] {
-            assert!(
-                refused(&format!("ping {word} 2")).contains(&format!("`{word}` is none of a job's words"))
-            );
-        }
-        assert!(refused("ping --tours 2").contains("--torus"));
-        assert!(refused("pong").contains("there is no job called pong"));
-        assert!(refused("ping -- --help").contains("cargo xtask qemu ping -- --help"));
-        // Behind the two dashes they are the job's.
-        assert!(read("ping -- --harts").is_ok());
     }
 
     #[test]

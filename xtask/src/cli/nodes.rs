@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser};
 
-use super::{Files, Service};
+use super::Files;
 use crate::arch::Arch;
 use crate::board::Board;
 use crate::jobs;
@@ -226,6 +225,11 @@ impl Nodes {
 }
 
 impl Qemu {
+    /// The job.
+    pub(super) fn job(&self) -> &str {
+        &self.nodes.job
+    }
+
     /// What to write of the run.
     pub(super) fn files(&self) -> Files {
         self.nodes.files()
@@ -246,48 +250,6 @@ impl Qemu {
         run = self.gdb.into_iter().fold(run, Run::gdb);
         self.qemu_option.into_iter().fold(run, Run::qemu_option)
     }
-}
-
-/// A job of `cargo xtask service`, as after `cargo xtask qemu`.
-#[derive(Parser)]
-#[command(name = "a job", no_binary_name = true)]
-struct JobLine {
-    #[command(flatten)]
-    qemu: Qemu,
-}
-
-/// What nodes that stay are, or cannot do: a job does not say so.
-const NOT_OF_A_JOB: [&str; 9] = [
-    "--board",
-    "--arch",
-    "--harts",
-    "--topology",
-    "--memory",
-    "--image",
-    "--trace",
-    "--gdb",
-    "--qemu-option",
-];
-
-/// The run that `words` ask of the nodes that stay, and what is to be written of it.
-pub(super) fn job_of_service(words: &str, nodes: &Service) -> Result<(Run, Files)> {
-    let words: Vec<_> = words.split_ascii_whitespace().collect();
-    let own = words.iter().take_while(|word| **word != "--");
-    if let Some(word) = own.clone().find(|word| {
-        let name = word.split('=').next();
-        NOT_OF_A_JOB.iter().any(|other| name == Some(other))
-    }) {
-        bail!("`{word}` is none of a job's words: the nodes of a service are the same for all of its jobs");
-    }
-    let JobLine { qemu } = JobLine::try_parse_from(words).map_err(|error| anyhow!("{}", error.render()))?;
-    if let Some(job) = qemu.asks_help() {
-        bail!("`cargo xtask qemu {job} -- --help` tells the arguments of {job}");
-    }
-    jobs::check(&qemu.nodes.job)?;
-    let files = qemu.files();
-    files.check()?;
-    let run = qemu.into_run().board(nodes.board).arch(nodes.arch()).memory(nodes.memory);
-    Ok((run.harts(nodes.harts), files))
 }
 
 impl Host {
