@@ -37,6 +37,8 @@ pub(super) struct Counted {
     pub(super) passed: u64,
     pub(super) failed: u64,
     pub(super) tests: Vec<Test>,
+    /// Test programs that ended before their tests did, by what they said last.
+    pub(super) cut: Vec<String>,
 }
 
 /// Runs a command until its deadline, passes its output on to `out`, and counts cargo's test results in it.
@@ -72,23 +74,56 @@ pub(super) fn stream(mut command: Command, deadline: Duration, out: &mut impl Wr
 /// Passes all output on, and counts tests that passed and failed.
 fn pass_on(from: impl Read, out: &mut impl Write) -> Result<Counted> {
     let (start, mut counted) = (Instant::now(), Counted::default());
+    let mut program: Option<Program> = None;
     for line in BufReader::new(from).split(b'\n') {
         let mut line = line.context("reading a stage's output")?;
         let text = String::from_utf8_lossy(&line);
+        if let Some(tests) = announced(&text) {
+            counted.cut.extend(program.replace(Program { tests, ..Program::default() }).map(Program::cut));
+        }
         if let Some((good, bad)) = results(&text) {
             counted.passed += good;
             counted.failed += bad;
+            program = None;
         }
-        counted.tests.extend(verdict(&text).map(|(name, passed)| Test {
-            name: name.to_owned(),
-            passed,
-            ended: start.elapsed().as_secs_f64(),
-        }));
+        if let Some((name, passed)) = verdict(&text) {
+            if let Some(program) = &mut program {
+                program.over += 1;
+                name.clone_into(&mut program.last);
+            }
+            let ended = start.elapsed().as_secs_f64();
+            counted.tests.push(Test { name: name.to_owned(), passed, ended });
+        }
         line.push(b'\n');
         // Whoever reads may have gone; the verdict stays.
         let _ = out.write_all(&line);
     }
+    counted.cut.extend(program.map(Program::cut));
     Ok(counted)
+}
+
+/// A test program under way.
+#[derive(Default)]
+struct Program {
+    tests: u64,
+    over: u64,
+    /// The test that was over last.
+    last: String,
+}
+
+impl Program {
+    /// What there is to say of it if it ends now.
+    fn cut(self) -> String {
+        let Self { tests, over, last } = self;
+        let after = if last.is_empty() { String::new() } else { format!(", after {last}") };
+        format!("a test program ended when {over} of its {tests} tests were over{after}")
+    }
+}
+
+/// The number in a line such as `running 12 tests`.
+fn announced(line: &str) -> Option<u64> {
+    let (count, word) = line.trim().strip_prefix("running ")?.split_once(' ')?;
+    ["test", "tests"].contains(&word).then(|| count.parse().ok())?
 }
 
 /// The name in a line such as `test n8_wakes ... ok`, and whether it passed.
@@ -127,6 +162,23 @@ mod tests {
         let told: Vec<_> = counted.tests.iter().map(|test| (test.name.as_str(), test.passed)).collect();
         assert_eq!(told, [("a", true), ("b", false)]);
         assert!(counted.tests[0].ended <= counted.tests[1].ended);
+    }
+
+    #[test]
+    fn x4_a_test_program_that_ends_before_its_tests_is_told() {
+        let (counted, _) = shell(
+            "echo 'running 3 tests'; echo 'test a ... ok'; echo 'running 1 test'; echo 'test b ... ok'; \
+             echo 'test result: ok. 1 passed; 0 failed'; echo 'running 2 tests'; exit 101",
+            Duration::from_secs(600),
+        );
+        assert!(matches!(counted.verdict, Verdict::Failed(_)));
+        assert_eq!(
+            counted.cut,
+            [
+                "a test program ended when 1 of its 3 tests were over, after a",
+                "a test program ended when 0 of its 2 tests were over",
+            ]
+        );
     }
 
     fn shell(script: &str, deadline: Duration) -> (Counted, String) {
