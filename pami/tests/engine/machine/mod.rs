@@ -20,7 +20,7 @@ use pami::packet::{Envelope, Kind};
 use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use pami::topology::{TorusCoord, TorusShape};
 use rings::buffer::{Buffer, CONTROL_BYTES, Source};
-use rings::shared::Shared;
+use rings::shared::{Shared, Update, Width};
 use std::any::{Any, TypeId};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -289,11 +289,7 @@ impl RemoteMemory for TestPort {
         if !offset.is_multiple_of(8) || offset >= region.len() / 8 * 8 {
             return None;
         }
-        let mut old = [0; 8];
-        memory.read(offset as usize, &mut old).ok()?;
-        let old = u64::from_ne_bytes(old);
-        memory.write(offset as usize, &old.wrapping_add(operand).to_ne_bytes()).ok()?;
-        Some(old)
+        memory.update(offset as usize, Width::Eight, Update::Add(operand)).ok()
     }
 
     fn get_local(

@@ -1,7 +1,8 @@
 //! Accumulates: order, atomicity, shapes, splits (SPEC P-5, P-10, F-1, L-5).
 
 use crate::machine::{buffer, filled, machine_of};
-use crate::tasks::{SMALL, TestLibrary, barrier, got, malloc, on_nodes, on_tasks, own_bytes};
+use crate::tasks::{SMALL, TestLibrary, barrier, got, malloc, on_tasks, own_bytes};
+use crate::threads::on_nodes;
 use crate::transfers::{Owned, model, shapes};
 use armci::{Error, GlobalAddress, Library, Local, Scale, Settings, Shape, Split};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};

@@ -1,7 +1,8 @@
 //! Two libraries in one program, MPI and ARMCI: what each one's settings do to its packets, and not to the other's (SPEC M-4).
 
 use crate::machine::{TestNode, buffer, machine_of};
-use crate::tasks::{SMALL, bytes, malloc, on_nodes};
+use crate::tasks::{SMALL, bytes, malloc};
+use crate::threads::on_nodes;
 use armci::{Library, Local, Scale, Settings, Split};
 use mpi::{Assert, Data, Mpi, Op, Target, Threads};
 use pami::packet::Kind;

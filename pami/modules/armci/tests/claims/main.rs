@@ -10,5 +10,6 @@ mod mutexes;
 mod settings;
 mod slabs;
 mod tasks;
+mod threads;
 mod transfers;
 mod updates;

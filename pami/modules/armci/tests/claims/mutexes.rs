@@ -1,7 +1,8 @@
 //! Mutexes: exclusion, fairness, mistakes.
 
 use crate::machine::{Step, World, buffer, filled, machine_of};
-use crate::tasks::{SMALL, barrier, got, malloc, on_nodes, on_tasks};
+use crate::tasks::{SMALL, barrier, got, malloc, on_tasks};
+use crate::threads::on_nodes;
 use armci::{Error, Library, Local, Settings};
 use pami::device::Arrival;
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};

@@ -1,7 +1,8 @@
 //! Settings, life and end of an instance (SPEC M-4, P-1, P-3, N-8).
 
 use crate::machine::{filled, machine_of};
-use crate::tasks::{SMALL, TestLibrary, barrier, got, malloc, on_nodes, on_tasks};
+use crate::tasks::{SMALL, TestLibrary, barrier, got, malloc, on_tasks};
+use crate::threads::on_nodes;
 use armci::{Error, GlobalAddress, Library, Local, Scale, Settings, Split, Wait};
 use pami::{ClientError, OperationError, Sharing};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

@@ -1,11 +1,9 @@
 //! Tasks as threads.
 
 use crate::machine::{TestNode, machine_of};
+use crate::threads::on_nodes;
 use armci::{Error, GlobalAddress, Library, Local, Settings};
 use pami::Shared;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process;
-use std::thread;
 
 pub type TestLibrary = Library<TestNode>;
 
@@ -34,21 +32,6 @@ pub fn on_tasks<T: Send>(
         let result = body(library);
         library.finalize().unwrap();
         result
-    })
-}
-
-/// Runs `body` at each node's task, which sets up what it wants.
-pub fn on_nodes<T: Send>(
-    nodes: Vec<&'static TestNode>,
-    body: impl Fn(&'static TestNode) -> T + Sync,
-) -> Vec<T> {
-    let guarded = |node| {
-        // The others would wait for this task for ever.
-        catch_unwind(AssertUnwindSafe(|| body(node))).unwrap_or_else(|_| process::exit(101))
-    };
-    thread::scope(|scope| {
-        let threads: Vec<_> = nodes.into_iter().map(|node| scope.spawn(move || guarded(node))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
 

@@ -5,12 +5,14 @@ mod exercise;
 #[allow(dead_code, unused_imports, reason = "the messaging layer's own tests use more of it")]
 #[path = "../../../../tests/engine/machine/mod.rs"]
 mod machine;
+#[path = "../../../armci/tests/claims/threads.rs"]
+mod threads;
 
 use machine::machine_of;
 use pami::{ClientError, OperationError};
 use shmem::{Compare, Error, Settings, Shmem, Signal};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::{process, thread};
+use std::thread;
+use threads::on_nodes;
 
 const SETTINGS: Settings = Settings {
     client: "shmem",
@@ -36,13 +38,7 @@ fn on_pes<T: Send>(
         assert_eq!(library.quiet(), Err(Error::Finalized));
         result
     };
-    // The others would wait for this PE for ever.
-    let guarded = |node| catch_unwind(AssertUnwindSafe(|| run(node))).unwrap_or_else(|_| process::exit(101));
-    thread::scope(|scope| {
-        let nodes = machine_of(pes, per_node);
-        let threads: Vec<_> = nodes.into_iter().map(|node| scope.spawn(move || guarded(node))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
+    on_nodes(machine_of(pes, per_node), run)
 }
 
 #[test]
