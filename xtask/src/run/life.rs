@@ -57,8 +57,28 @@ const ASLEEP: u128 = 20;
 /// Bits of the links that a node may say are down.
 const TORUS_LINK: u32 = 1;
 const TREE_LINK: u32 = 2;
-/// Who looks this long after the last time was not running itself.
+/// A turn of the watch takes no longer than this, unless this tool did not run.
 const ABSENCE: Duration = Duration::from_secs(2);
+
+/// How long a turn of the watch took, the time in which this tool stood still apart: nobody is to pay for that.
+pub(super) struct Turn {
+    /// When it ended.
+    pub(super) end: Instant,
+    /// How long it took, if the tool ran.
+    pub(super) lasted: Duration,
+    /// How long, if it did not.
+    pub(super) absence: Duration,
+}
+
+impl Turn {
+    /// One from `begin` to `end`.
+    pub(super) fn new(begin: Instant, end: Instant) -> Self {
+        let length = end.saturating_duration_since(begin);
+        let (lasted, absence) =
+            if length > ABSENCE { (Duration::ZERO, length) } else { (length, Duration::ZERO) };
+        Self { end, lasted, absence }
+    }
+}
 
 /// What is known of the nodes' lives.
 pub struct Life {
@@ -189,16 +209,20 @@ impl Life {
         self.first_dead
     }
 
-    /// Looks for signs of life. Returns how long this tool itself stood still since the last call.
-    pub fn feel(&mut self, nodes: &mut [Watched], fabric: &FabricHandle, voice: &Voice) -> Result<Duration> {
-        let now = Instant::now();
-        let since = now - self.pulse;
-        if since < PULSE {
-            return Ok(Duration::ZERO);
+    /// Looks for signs of life after a turn of the watch.
+    pub(super) fn feel(
+        &mut self,
+        turn: &Turn,
+        nodes: &mut [Watched],
+        fabric: &FabricHandle,
+        voice: &Voice,
+    ) -> Result<()> {
+        self.forgive(turn.absence);
+        let now = turn.end;
+        if now - self.pulse < PULSE {
+            return Ok(());
         }
-        let absence = if since > ABSENCE { since } else { Duration::ZERO };
         self.pulse = now;
-        self.signs.iter_mut().for_each(|signs| signs.forgive(absence));
         if self.asks && fabric.started() && now - self.glance >= GLANCE {
             self.doubt(now, nodes, fabric)?;
         }
@@ -233,18 +257,18 @@ impl Life {
                 node.lose(&format!("it gave no sign of life for {} s", silence.as_secs_f32()))?;
             }
         }
-        self.feel_links(now, absence, nodes, voice)?;
-        Ok(absence)
+        self.feel_links(now, nodes, voice)
+    }
+
+    /// Time in which this tool stood still does not count.
+    fn forgive(&mut self, absence: Duration) {
+        self.signs.iter_mut().for_each(|signs| signs.forgive(absence));
+        let links = self.down.iter_mut().filter_map(|(_, since)| since.as_mut());
+        links.chain(self.unplugged.iter_mut().flatten()).for_each(|since| *since += absence);
     }
 
     /// Names the links that have gone down or come up, and gives up nodes that have been off the torus for too long.
-    fn feel_links(
-        &mut self,
-        now: Instant,
-        absence: Duration,
-        nodes: &mut [Watched],
-        voice: &Voice,
-    ) -> Result<()> {
+    fn feel_links(&mut self, now: Instant, nodes: &mut [Watched], voice: &Voice) -> Result<()> {
         for (node, (was, since)) in nodes.iter_mut().zip(&mut self.down) {
             if node.outcome().exit.is_some() {
                 continue;
@@ -256,7 +280,7 @@ impl Life {
                     node.note(&format!("has {}", link_news(network, down & bit == 0, self.silence)), voice)?;
                 }
             }
-            *since = since.map(|since| since + absence).or(Some(now)).filter(|_| down & TORUS_LINK != 0);
+            *since = since.or(Some(now)).filter(|_| down & TORUS_LINK != 0);
             // Up to its last word of it: it may be up again since.
             let length = since.zip(node.links_heard());
             let length = length.map_or(Duration::ZERO, |(since, told)| told.saturating_duration_since(since));
