@@ -66,14 +66,14 @@ struct Stage {
 
 impl Stage {
     /// What failed in it, a line each: tests by their names, programs that ended before them, or else all that is known.
-    fn reasons(&self) -> impl Iterator<Item = String> {
+    fn reasons(&self) -> Vec<String> {
         let Counted { verdict, tests, cut, .. } = &self.counted;
         let failed = tests.iter().filter(|test| !test.passed).map(|test| format!("{} failed", test.name));
         let mut lines: Vec<_> = failed.chain(cut.iter().cloned()).collect();
         if let (true, Verdict::Failed(why)) = (lines.is_empty(), verdict) {
             lines.push(why.clone());
         }
-        lines.into_iter()
+        lines
     }
 }
 
@@ -419,7 +419,9 @@ impl Suite<'_> {
             return false;
         }
         for stage in &self.stages {
-            stage.reasons().for_each(|why| self.voice.print(&format!("{}: {why}", stage.name)));
+            for why in stage.reasons() {
+                self.voice.print(&format!("{}: {why}", stage.name));
+            }
         }
         let skipped = |stage: &Stage| match &stage.counted.verdict {
             Verdict::Skipped(why) => Some(format!("{} ({why})", stage.name)),

@@ -74,12 +74,14 @@ pub(super) fn stream(mut command: Command, deadline: Duration, out: &mut impl Wr
 /// Passes all output on, and counts tests that passed and failed.
 fn pass_on(from: impl Read, out: &mut impl Write) -> Result<Counted> {
     let (start, mut counted) = (Instant::now(), Counted::default());
-    let mut program: Option<Program> = None;
+    // How many tests the program under way has, and where those begin that it is done with.
+    let mut program: Option<(u64, usize)> = None;
     for line in BufReader::new(from).split(b'\n') {
         let mut line = line.context("reading a stage's output")?;
         let text = String::from_utf8_lossy(&line);
         if let Some(tests) = announced(&text) {
-            counted.cut.extend(program.replace(Program { tests, ..Program::default() }).map(Program::cut));
+            let begun = program.replace((tests, counted.tests.len()));
+            counted.cut.extend(begun.map(|(tests, from)| cut(tests, &counted.tests[from..])));
         }
         if let Some((good, bad)) = results(&text) {
             counted.passed += good;
@@ -87,10 +89,6 @@ fn pass_on(from: impl Read, out: &mut impl Write) -> Result<Counted> {
             program = None;
         }
         if let Some((name, passed)) = verdict(&text) {
-            if let Some(program) = &mut program {
-                program.over += 1;
-                name.clone_into(&mut program.last);
-            }
             let ended = start.elapsed().as_secs_f64();
             counted.tests.push(Test { name: name.to_owned(), passed, ended });
         }
@@ -98,26 +96,14 @@ fn pass_on(from: impl Read, out: &mut impl Write) -> Result<Counted> {
         // Whoever reads may have gone; the verdict stays.
         let _ = out.write_all(&line);
     }
-    counted.cut.extend(program.map(Program::cut));
+    counted.cut.extend(program.map(|(tests, from)| cut(tests, &counted.tests[from..])));
     Ok(counted)
 }
 
-/// A test program under way.
-#[derive(Default)]
-struct Program {
-    tests: u64,
-    over: u64,
-    /// The test that was over last.
-    last: String,
-}
-
-impl Program {
-    /// What there is to say of it if it ends now.
-    fn cut(self) -> String {
-        let Self { tests, over, last } = self;
-        let after = if last.is_empty() { String::new() } else { format!(", after {last}") };
-        format!("a test program ended when {over} of its {tests} tests were over{after}")
-    }
+/// What there is to say of a program of so many `tests` that ended when those in `over` were.
+fn cut(tests: u64, over: &[Test]) -> String {
+    let after = over.last().map(|last| format!(", after {}", last.name)).unwrap_or_default();
+    format!("a test program ended when {} of its {tests} tests were over{after}", over.len())
 }
 
 /// The number in a line such as `running 12 tests`.
