@@ -20,6 +20,7 @@ use drivers::tree_network::{InjectError, ShippedCall};
 use heapless::{Deque, String};
 use pami::combine::Status;
 use pami::combine::packet::MOST_PAYLOAD;
+use pami::files::{Files, OpenFile};
 
 /// Pieces of one read or write that are under way at a time: half of the node's calls, so that another hart's call has room.
 pub const AHEAD: usize = 4;
@@ -192,9 +193,10 @@ impl JobFiles {
         take: impl FnOnce(Answer, &[u8]) -> Result<R, Errno>,
     ) -> Result<R, FileError> {
         let named = |errno| error(call.verb, name, errno);
+        let len = data.iter().map(|part| part.len()).sum();
         let deadline = clock::now_ns() + DEADLINE_NS;
         let shipped = loop {
-            match self.ship(call, data) {
+            match self.ship(call, len, |place| join(place, data)) {
                 Ok(shipped) => break shipped,
                 Err(InjectError::Full) => self.nap(deadline).map_err(named)?,
                 Err(_) => return Err(named(Errno::ENAMETOOLONG)),
@@ -203,9 +205,14 @@ impl JobFiles {
         self.answer(shipped, deadline, take).map_err(named)
     }
 
-    fn ship(&self, call: &Call, data: &[&[u8]]) -> Result<ShippedCall, InjectError> {
-        let len = CALL_BYTES + data.iter().map(|part| part.len()).sum::<usize>();
-        self.tree.ship(len, |into| call.write(into, data))
+    /// Ships a call with `len` bytes of data, which `fill` puts in their place.
+    fn ship(
+        &self,
+        call: &Call,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<ShippedCall, InjectError> {
+        self.tree.ship(CALL_BYTES + len, |into| fill(call.write(into)))
     }
 
     /// Sleeps a little, until another hart's call may be over.
@@ -322,17 +329,13 @@ impl File {
     /// # Errors
     /// Not one byte could be read, and it is not the file's end: `EIO` among others.
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, FileError> {
-        let (files, descriptor, len) = (&self.files, self.descriptor, into.len());
-        let ship = |range: Range<usize>| {
-            let offset = offset.saturating_add(range.start as u64);
-            files.ship(&Call { descriptor, offset, length: range.len() as u32, ..Call::new(Verb::Read) }, &[])
+        let len = into.len();
+        let take = |at: usize, data: &[u8]| {
+            if let Some(place) = into.get_mut(at..).and_then(|rest| rest.get_mut(..data.len())) {
+                place.copy_from_slice(data);
+            }
         };
-        let take = |range: Range<usize>, _: Answer, data: &[u8]| {
-            let place = into.get_mut(range).and_then(|place| place.get_mut(..data.len()));
-            place.ok_or(Errno::EPROTO)?.copy_from_slice(data);
-            Ok(data.len())
-        };
-        files.in_pieces(len, files.most_read(), ship, take).map_err(|errno| self.error(Verb::Read, errno))
+        self.read_pieces(offset, len, take).map_err(|errno| self.error(Verb::Read, errno))
     }
 
     /// Writes at `offset` from the file's start, or at its end if it was opened to be appended to. Returns how many bytes, of the
@@ -341,17 +344,8 @@ impl File {
     /// # Errors
     /// Not one byte could be written: `ENOSPC` among others.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<usize, FileError> {
-        let (files, descriptor) = (&self.files, self.descriptor);
-        let ship = |range: Range<usize>| {
-            let offset = offset.saturating_add(range.start as u64);
-            files.ship(&Call { descriptor, offset, ..Call::new(Verb::Write) }, &[&data[range]])
-        };
-        let take = |range: Range<usize>, answer: Answer, _: &[u8]| {
-            let written = usize::try_from(answer.result?).ok().filter(|&written| written <= range.len());
-            written.ok_or(Errno::EPROTO)
-        };
-        let piece = files.tree.payload() - CALL_BYTES;
-        files.in_pieces(data.len(), piece, ship, take).map_err(|errno| self.error(Verb::Write, errno))
+        let fill = |at: usize, place: &mut [u8]| place.copy_from_slice(&data[at..][..place.len()]);
+        self.write_pieces(offset, data.len(), fill).map_err(|errno| self.error(Verb::Write, errno))
     }
 
     /// As [`write_at`](Self::write_at), all bytes.
@@ -408,8 +402,7 @@ impl File {
     /// # Errors
     /// `EIO` among others.
     pub fn size(&self) -> Result<u64, FileError> {
-        let call = Call { descriptor: self.descriptor, ..Call::new(Verb::Size) };
-        self.files.ask(&call, &self.name, &[]).map(|(size, _)| size)
+        self.ask(Verb::Size)
     }
 
     /// Closes it, and tells how that went.
@@ -420,14 +413,97 @@ impl File {
         self.end()
     }
 
+    /// Returns when all that was written is on the host's disk.
+    ///
+    /// # Errors
+    /// `EIO` among others.
+    pub fn sync(&self) -> Result<(), FileError> {
+        self.ask(Verb::Sync).map(drop)
+    }
+
     fn end(&mut self) -> Result<(), FileError> {
         self.open = false;
-        let call = Call { descriptor: self.descriptor, ..Call::new(Verb::Close) };
-        self.files.ask(&call, &self.name, &[]).map(|_| ())
+        self.ask(Verb::Close).map(drop)
+    }
+
+    /// Calls for something of the whole file.
+    fn ask(&self, verb: Verb) -> Result<u64, FileError> {
+        let call = Call { descriptor: self.descriptor, ..Call::new(verb) };
+        self.files.ask(&call, &self.name, &[]).map(|(value, _)| value)
     }
 
     fn error(&self, verb: Verb, errno: Errno) -> FileError {
         FileError { verb, name: self.name.clone(), errno }
+    }
+}
+
+impl Files for JobFiles {
+    type Open = File;
+
+    fn open_file(&self, name: &str, mode: OpenMode) -> Result<File, Errno> {
+        self.open(name, mode).map_err(|error| error.errno)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Errno> {
+        self.unlink(name).map_err(|error| error.errno)
+    }
+}
+
+impl OpenFile for File {
+    fn read_pieces(
+        &self,
+        offset: u64,
+        len: usize,
+        mut take: impl FnMut(usize, &[u8]),
+    ) -> Result<usize, Errno> {
+        let (files, descriptor) = (&self.files, self.descriptor);
+        let ship = |range: Range<usize>| {
+            let offset = offset.saturating_add(range.start as u64);
+            files.ship(
+                &Call { descriptor, offset, length: range.len() as u32, ..Call::new(Verb::Read) },
+                0,
+                |_| {},
+            )
+        };
+        let take = |range: Range<usize>, _: Answer, data: &[u8]| {
+            if data.len() > range.len() {
+                return Err(Errno::EPROTO);
+            }
+            take(range.start, data);
+            Ok(data.len())
+        };
+        files.in_pieces(len, files.most_read(), ship, take)
+    }
+
+    fn write_pieces(
+        &self,
+        offset: u64,
+        len: usize,
+        mut fill: impl FnMut(usize, &mut [u8]),
+    ) -> Result<usize, Errno> {
+        let (files, descriptor) = (&self.files, self.descriptor);
+        let ship = |range: Range<usize>| {
+            let offset = offset.saturating_add(range.start as u64);
+            let call = Call { descriptor, offset, ..Call::new(Verb::Write) };
+            files.ship(&call, range.len(), |place| fill(range.start, place))
+        };
+        let take = |range: Range<usize>, answer: Answer, _: &[u8]| {
+            let written = usize::try_from(answer.result?).ok().filter(|&written| written <= range.len());
+            written.ok_or(Errno::EPROTO)
+        };
+        files.in_pieces(len, files.tree.payload() - CALL_BYTES, ship, take)
+    }
+
+    fn bytes(&self) -> Result<u64, Errno> {
+        self.size().map_err(|error| error.errno)
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        File::sync(self).map_err(|error| error.errno)
+    }
+
+    fn close(self) -> Result<(), Errno> {
+        File::close(self).map_err(|error| error.errno)
     }
 }
 
@@ -437,6 +513,15 @@ impl Drop for File {
             // Who wants to know closes it.
             let _ = self.end();
         }
+    }
+}
+
+/// Puts `parts` one behind the other into `place`, which is as long as all of them.
+fn join(mut place: &mut [u8], parts: &[&[u8]]) {
+    for part in parts {
+        let (here, behind) = place.split_at_mut(part.len());
+        here.copy_from_slice(part);
+        place = behind;
     }
 }
 

@@ -41,6 +41,7 @@ pub mod endpoint;
 pub mod error;
 pub mod factory;
 pub mod fence;
+pub mod files;
 pub mod geometry;
 pub mod get;
 mod last_region;

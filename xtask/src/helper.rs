@@ -17,7 +17,7 @@ pub struct Helper {
     group: Pid,
 }
 
-/// The handle by which another thread ends a helper.
+/// The handle by which another thread ends a helper, or has it stand still.
 #[derive(Clone, Copy)]
 pub struct Group(Pid);
 
@@ -26,6 +26,16 @@ impl Group {
     pub fn end(self) {
         // It may have ended by itself.
         let _ = kill_process_group(self.0, Signal::KILL);
+    }
+
+    /// Has them stand still.
+    pub fn pause(self) {
+        let _ = kill_process_group(self.0, Signal::STOP);
+    }
+
+    /// Has them go on.
+    pub fn resume(self) {
+        let _ = kill_process_group(self.0, Signal::CONT);
     }
 }
 

@@ -40,4 +40,4 @@ pub mod workspace;
 pub use arch::Arch;
 pub use board::Board;
 pub use personality::{Level, Map, Mode};
-pub use run::{KillWhen, Outcome, Partition, Run};
+pub use run::{Harm, KillWhen, Outcome, Partition, Run};

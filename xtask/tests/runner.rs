@@ -222,7 +222,11 @@ fn x1_what_cannot_be_run_is_refused_before_anything_starts() {
             Run::new("hello").link_down("0:+u@1s..3s"),
             "the link \"0:+u@1s..3s\" cannot go down: node 0 of 2x2x2 has no link +u",
         ),
-        (Run::new("hello").kill("3@2s"), "cannot kill \"3@2s\": write node=NODE@TIME, as in node=3@2s"),
+        (
+            Run::new("hello").kill("3@2s"),
+            "cannot kill \"3@2s\": write node=NODE@TIME or io=NUMBER@TIME, as in node=3@2s",
+        ),
+        (Run::new("hello").kill("io=0@2s"), "there is no I/O node 0 to kill: the run has 0"),
         (
             Run::new("hello").kill("node=x@2s"),
             "cannot kill \"node=x@2s\": \"x\" is no node: write its number, as in node=3@2s",

@@ -17,17 +17,23 @@ impl Block {
         Ok(Self(task.memory().slice(len)?))
     }
 
-    /// The first `len` bytes become what is at `offset` of a file.
-    pub fn fill(&mut self, len: usize, tag: u64, offset: u64) {
-        for (place, bytes) in self.0[..len].chunks_exact_mut(8).enumerate() {
-            bytes.copy_from_slice(&word(tag, offset + 8 * place as u64).to_le_bytes());
+    /// The first `len` bytes become what is in a file at `place` of the first of their parts, of so many bytes each, and so on.
+    pub fn fill(&mut self, len: usize, tag: u64, part: usize, place: impl Fn(u64) -> u64) {
+        for (number, part) in self.0[..len].chunks_mut(part).enumerate() {
+            let offset = place(number as u64);
+            for (at, bytes) in part.chunks_exact_mut(8).enumerate() {
+                bytes.copy_from_slice(&word(tag, offset + 8 * at as u64).to_le_bytes());
+            }
         }
     }
 
     /// Whether they are that.
-    pub fn is_right(&self, len: usize, tag: u64, offset: u64) -> bool {
-        let mut words = self.0[..len].chunks_exact(8).enumerate();
-        words.all(|(place, bytes)| bytes == word(tag, offset + 8 * place as u64).to_le_bytes())
+    pub fn is_right(&self, len: usize, tag: u64, part: usize, place: impl Fn(u64) -> u64) -> bool {
+        self.0[..len].chunks(part).enumerate().all(|(number, part)| {
+            let offset = place(number as u64);
+            let mut words = part.chunks_exact(8).enumerate();
+            words.all(|(at, bytes)| bytes == word(tag, offset + 8 * at as u64).to_le_bytes())
+        })
     }
 
     /// The first `len` bytes.
@@ -40,6 +46,15 @@ impl Block {
         &mut self.0[..len]
     }
 
+    /// Lends the first `len` bytes to `work`.
+    pub fn lend<R>(
+        &mut self,
+        len: usize,
+        work: impl FnOnce(&Data) -> Result<R, JobError>,
+    ) -> Result<R, JobError> {
+        Shared::scope(&mut self.0[..len], |memory| work(&Data::all::<u8>(memory)))
+    }
+
     /// Sends the first `len` bytes to task `next`, and gets as many from task `before` into `into`.
     pub fn shift(
         &mut self,
@@ -48,11 +63,9 @@ impl Block {
         world: &Communicator<Task>,
         [next, before]: [u64; 2],
     ) -> Result<(), JobError> {
-        Shared::scope(&mut self.0[..len], |from| {
-            Shared::scope(&mut into.0[..len], |into| {
-                let (from, into) = (Data::all::<u8>(from), Data::all::<u8>(into));
-                world.sendrecv(&from, next as i32, 1, &into, before as i32, 1)?;
-                Ok(())
+        self.lend(len, |from| {
+            into.lend(len, |into| {
+                Ok(world.sendrecv(from, next as i32, 1, into, before as i32, 1).map(drop)?)
             })
         })
     }

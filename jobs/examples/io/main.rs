@@ -4,7 +4,8 @@
 //!
 //! Each task makes data for the next one and sends it there over the torus; who got it writes it, to a file that all share and to
 //! one of its own, in transfers of up to 1 MiB and of 4 KiB. What a task reads and checks is what another wrote, in the
-//! shared file, or its own. `--size MIB` (8) is of all tasks together in each file. `--keep` leaves the files.
+//! shared file, or its own. A second shared file is MPI's: each call of all tasks writes strips of 4 KiB of each in turn, through a view,
+//! and reads another's through its view. `--size MIB` (8) is of all tasks together in each file. `--keep` leaves the files.
 //! With `--hostile` calls that must fail are made instead.
 #![no_std]
 #![no_main]
@@ -16,13 +17,15 @@ mod rates;
 use data::Block;
 use kernel::file_calls::{Kind, OpenMode};
 use kernel::{File, JobError, JobFiles, Task};
-use mpi::{Communicator, Mpi};
+use mpi::{Amode, Basic, Communicator, Datatype, Mpi};
 use rates::Rates;
 
 kernel::entry!(main, jobs::USAGE);
 
 /// The file that all share.
 pub const SHARED: &str = "io.shared";
+/// That of MPI's.
+const STRIPS: &str = "io.strips";
 /// The longest transfer.
 const TRANSFER: u64 = 1 << 20;
 /// The short ones, and how many of them a task does.
@@ -30,6 +33,8 @@ const SHORT: u64 = 4096;
 const SHORTS: u64 = 64;
 /// How often a task opens and closes a file.
 const OPENS: u64 = 64;
+
+const WRONG: JobError = JobError::Other("what was read is not what was written");
 
 /// A task at work.
 struct Worker {
@@ -102,6 +107,7 @@ impl Worker {
         row.read = self.timed(|it| it.read(&file, tag, SHORTS, SHORT, |block| behind + block * SHORT))?;
         file.close()?;
 
+        self.strips(&mut rates, blocks, transfer)?;
         let files = self.files;
         rates.opens = self
             .timed(|_| (0..OPENS).try_for_each(|_| Ok(files.open(&name, OpenMode::READ_ONLY)?.close()?)))?;
@@ -113,9 +119,45 @@ impl Worker {
             self.files.unlink(&name)?;
             if own == 0 {
                 self.files.unlink(SHARED)?;
+                self.files.unlink(STRIPS)?;
             }
         }
         Ok(())
+    }
+
+    /// Transfers of all tasks to strips that lie in turn.
+    fn strips(&mut self, rates: &mut Rates, blocks: u64, transfer: u64) -> Result<(), JobError> {
+        let (own, tasks, tag, len) = (self.own, self.tasks, self.tasks + 1, transfer as usize);
+        let (byte, types) = (Datatype::from(Basic::Byte), self.world.library().types());
+        let strip = types.contiguous(SHORT as usize, &byte)?;
+        let in_turn = types.resized(&strip, 0, (SHORT * tasks) as isize)?;
+        in_turn.commit();
+        let place = |task: u64, block: u64| {
+            move |strip: u64| ((block * (transfer / SHORT) + strip) * tasks + task) * SHORT
+        };
+        let file = mpi::File::open(&self.world, self.files, STRIPS, Amode::RDWR | Amode::CREATE)?;
+        let row = rates.row("shared by MPI", transfer, blocks);
+        file.set_view(own * SHORT, &byte, &in_turn)?;
+        row.written = self.timed(|it| {
+            (0..blocks).try_for_each(|block| {
+                it.out.fill(len, tag, SHORT as usize, place(own, block));
+                match it.out.lend(len, |data| Ok(file.write_all(data)?))?.len {
+                    written if written == len => Ok(()),
+                    _ => Err(JobError::Other("a call of MPI's wrote less than there was")),
+                }
+            })
+        })?;
+        file.sync()?;
+        let other = (own + 1) % tasks;
+        file.set_view(other * SHORT, &byte, &in_turn)?;
+        row.read = self.timed(|it| {
+            (0..blocks).try_for_each(|block| {
+                let read = it.other.lend(len, |data| Ok(file.read_all(data)?))?.len;
+                let right = read == len && it.other.is_right(len, tag, SHORT as usize, place(other, block));
+                if right { Ok(()) } else { Err(WRONG) }
+            })
+        })?;
+        Ok(file.close()?)
     }
 
     /// What a name is, that it can be another and be found among all, and that its end is where it was written.
@@ -162,10 +204,10 @@ impl Worker {
             if tag == 0 && transfer > SHORT {
                 // The next one's place in the shared file is behind this one's.
                 let there = offset - self.own * transfer + next * transfer;
-                self.other.fill(len, tag, there);
+                self.other.fill(len, tag, len, |_| there);
                 self.other.shift(&mut self.out, len, &self.world, [next, before])?;
             } else {
-                self.out.fill(len, tag, offset);
+                self.out.fill(len, tag, len, |_| offset);
             }
             file.write_all_at(offset, self.out.bytes(len))?;
         }
@@ -186,8 +228,8 @@ impl Worker {
             if file.read_at(at(number), self.other.bytes_mut(len))? != len {
                 return Err(JobError::Other("a file is shorter than what was written"));
             }
-            if !self.other.is_right(len, tag, at(number)) {
-                return Err(JobError::Other("what was read is not what was written"));
+            if !self.other.is_right(len, tag, len, |_| at(number)) {
+                return Err(WRONG);
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use heapless::{String, Vec};
 use kernel::Task;
 
 /// Most rows.
-const ROWS: usize = 4;
+const ROWS: usize = 5;
 
 /// Transfers of one length to files of one kind.
 #[derive(Clone, Copy, Default)]

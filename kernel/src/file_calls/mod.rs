@@ -8,7 +8,7 @@
 //! | 0 | version | [`VERSION`] |
 //! | 1 | verb | [`Verb`] |
 //! | 2..4 | mode | of `Open`: [`OpenMode`] |
-//! | 4..8 | descriptor | of `Close`, `Read`, `Write`, `Size` |
+//! | 4..8 | descriptor | of `Close`, `Read`, `Write`, `Size`, `Sync` |
 //! | 8..16 | offset | of `Read`, `Write`: bytes from the file's start |
 //! | 16..20 | length | of `Read`, `List`: most bytes of the answer's data; of `Rename`: bytes of the first name |
 //!
@@ -28,9 +28,7 @@
 //! `Read` has what was read, fewer bytes only at the file's end; `List` [entries](Entries): a byte with the [`Kind`], a byte with the
 //! name's length, the name; none if there are no more.
 
-mod errno;
-
-pub use errno::Errno;
+pub use pami::files::{Errno, MOST_NAME, OpenMode};
 
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -41,8 +39,6 @@ pub const VERSION: u8 = 1;
 pub const CALL_BYTES: usize = size_of::<CallHeader>();
 /// Bytes of an answer's header.
 pub const ANSWER_BYTES: usize = size_of::<AnswerHeader>();
-/// Most bytes of a file's name, with the folders before it.
-pub const MOST_NAME: usize = 255;
 /// Files that a node may have open at a time.
 pub const DESCRIPTORS: usize = 32;
 
@@ -68,10 +64,12 @@ pub enum Verb {
     Rename = 7,
     /// Names in a directory.
     List = 8,
+    /// Has what was written to an open file be where it outlives the machine.
+    Sync = 9,
 }
 
 impl Verb {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Open,
         Self::Close,
         Self::Read,
@@ -81,6 +79,7 @@ impl Verb {
         Self::Unlink,
         Self::Rename,
         Self::List,
+        Self::Sync,
     ];
 
     /// As a person would say it.
@@ -95,43 +94,8 @@ impl Verb {
             Self::Unlink => "unlink",
             Self::Rename => "rename",
             Self::List => "readdir",
+            Self::Sync => "sync",
         }
-    }
-}
-
-bitflags::bitflags! {
-    /// How a file is opened.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub struct OpenMode: u16 {
-        /// To be read.
-        const READ = 1;
-        /// To be written.
-        const WRITE = 2;
-        /// Made if it is not there; to be written too.
-        const CREATE = 4;
-        /// With `CREATE`: it must not be there.
-        const EXCLUSIVE = 8;
-        /// What was in it is gone; to be written too.
-        const TRUNCATE = 16;
-        /// Each write goes to its end, whatever the offset; to be written too.
-        const APPEND = 32;
-    }
-}
-
-impl OpenMode {
-    /// To be read from its start.
-    pub const READ_ONLY: Self = Self::READ;
-    /// Made anew, to be written.
-    pub const NEW: Self = Self::WRITE.union(Self::CREATE).union(Self::TRUNCATE);
-    /// To be read and written, made if it is not there.
-    pub const UPDATE: Self = Self::READ.union(Self::WRITE).union(Self::CREATE);
-
-    /// Whether a file can be opened so: to be read, or written, and nothing that wants writing without it.
-    pub fn is_sound(self) -> bool {
-        let writing = Self::CREATE.union(Self::TRUNCATE).union(Self::APPEND);
-        let wants = self.intersects(writing);
-        let exclusive = !self.contains(Self::EXCLUSIVE) || self.contains(Self::CREATE);
-        self.intersects(Self::READ.union(Self::WRITE)) && (!wants || self.contains(Self::WRITE)) && exclusive
     }
 }
 
@@ -196,8 +160,8 @@ impl Call {
         Self { verb, mode: OpenMode::empty(), descriptor: 0, offset: 0, length: 0 }
     }
 
-    /// Writes the header, then each of `data`, into `bytes`, which are as long as all of that.
-    pub fn write(&self, bytes: &mut [u8], data: &[&[u8]]) {
+    /// Writes the header into the front of `bytes`; returns the rest, which is for the call's data.
+    pub fn write<'a>(&self, bytes: &'a mut [u8]) -> &'a mut [u8] {
         let header = CallHeader {
             version: VERSION,
             verb: self.verb as u8,
@@ -206,12 +170,9 @@ impl Call {
             offset: self.offset.into(),
             length: self.length.into(),
         };
-        let mut rest = bytes;
-        for part in core::iter::once(header.as_bytes()).chain(data.iter().copied()) {
-            let (place, behind) = rest.split_at_mut(part.len());
-            place.copy_from_slice(part);
-            rest = behind;
-        }
+        let (front, rest) = bytes.split_at_mut(CALL_BYTES);
+        front.copy_from_slice(header.as_bytes());
+        rest
     }
 
     /// Takes a call apart, with its data. `None` if the bytes are no call; never panics.
@@ -299,12 +260,12 @@ mod tests {
 
         #[test]
         fn s2_a_call_reads_back_what_was_written(
-            verb in 0usize..9, mode: u16, descriptor: u32, offset: u64, length: u32, data in any::<[u8; 5]>()
+            verb in 0..Verb::ALL.len(), mode: u16, descriptor: u32, offset: u64, length: u32, data in any::<[u8; 5]>()
         ) {
             let mode = OpenMode::from_bits_retain(mode);
             let call = Call { verb: Verb::ALL[verb], mode, descriptor, offset, length };
             let mut bytes = Vec::from([0; CALL_BYTES + 5]);
-            call.write(&mut bytes, &[&data[..2], &data[2..]]);
+            call.write(&mut bytes).copy_from_slice(&data);
             prop_assert_eq!(Call::read(&bytes), Some((call, &data[..])));
             prop_assert_eq!(Call::read(&bytes[..CALL_BYTES - 1]), None);
         }

@@ -9,7 +9,7 @@ use tests::{
     LOSSY_WIRE, count_lines, expect_clean, expect_success_on_a_bad_wire, long, on_both_architectures,
 };
 use xtask::run::Ending;
-use xtask::{Arch, Board, KillWhen, Mode, Outcome, Run};
+use xtask::{Arch, Board, Harm, KillWhen, Mode, Outcome, Run};
 
 /// The job's directory `files`, with a neighbour `outside`.
 struct Place(TempDir);
@@ -71,13 +71,14 @@ fn is_as_written(file: &Path, tag: u64, len: u64) {
 /// The files of `--size MIB --keep` on so many tasks are whole, byte for byte, and there are no others.
 #[track_caller]
 fn files_are_whole(place: &Place, outcome: &Outcome, mebibytes: u64, tasks: u64) {
-    assert_eq!(count_lines(outcome, "checked"), 4, "{}", outcome.explain());
+    assert_eq!(count_lines(outcome, "checked"), 5, "{}", outcome.explain());
     let (shorts, all) = (64 * 4096, mebibytes << 20);
     is_as_written(&place.files().join("io.shared"), 0, all + tasks * shorts);
+    is_as_written(&place.files().join("io.strips"), tasks + 1, all);
     for task in 0..tasks {
         is_as_written(&place.files().join(format!("io.task-{task}")), task + 1, all / tasks + shorts);
     }
-    assert_eq!(place.names().len() as u64, tasks + 1);
+    assert_eq!(place.names().len() as u64, tasks + 2);
     place.outside_is_untouched();
 }
 
@@ -136,12 +137,32 @@ on_both_architectures! {
     fn s2_a_lost_io_node_is_an_error_at_the_caller_and_no_hang(arch) {
         let place = Place::new();
         let run = place.run(arch, "2x2").args(["--size", "1024"]);
-        let outcome = run.kill_io_node_at(0, KillWhen::Line("all tasks have opened".into())).run().unwrap();
+        let outcome = run.harm_io_node_at(0, Harm::Kill, opened()).run().unwrap();
         assert!(!outcome.success());
         assert_ne!(outcome.ending, Ending::Deadline, "{}", outcome.explain());
         assert!(count_lines(&outcome, " io.shared: EIO, the I/O node is lost") >= 1, "{}", outcome.explain());
         assert!(outcome.remarks.iter().any(|it| it.contains("I/O node 0 ended")), "{:?}", outcome.remarks);
     }
+}
+
+/// The moment when nobody opens any more.
+fn opened() -> KillWhen {
+    KillWhen::Line("all tasks have opened".into())
+}
+
+#[test]
+fn s2_an_io_node_that_stands_still_is_waited_for_a_while_and_then_an_error_at_every_caller() {
+    let place = Place::new();
+    let run =
+        |size: &str| place.run(Arch::Aarch64, "2x2").board(Board::Linux).args(["--size", size, "--keep"]);
+    let pause = |seconds| Harm::Pause(Duration::from_secs(seconds));
+    let outcome = run("8").harm_io_node_at(0, pause(3), opened()).run().unwrap();
+    expect_clean(&outcome);
+    files_are_whole(&place, &outcome, 8, 4);
+    let outcome = run("8").harm_io_node_at(0, pause(3600), opened()).go_on().run().unwrap();
+    assert_ne!(outcome.ending, Ending::Deadline, "{}", outcome.explain());
+    let told = "io.shared: ETIMEDOUT, the I/O node does not answer";
+    assert_eq!(count_lines(&outcome, told), 4, "{}", outcome.explain());
 }
 
 #[test]

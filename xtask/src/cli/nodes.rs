@@ -142,8 +142,9 @@ struct Nodes {
     /// Pull the cables of a node so long after all have joined, as in node=3@2s (may be given several times)
     #[arg(long, value_name = "node=NODE@TIME")]
     cut: Vec<String>,
-    /// Have a node stand still from a time on, for a while, as in node=3@2s+5s (may be given several times)
-    #[arg(long, value_name = "node=NODE@TIME+TIME")]
+    /// Have a node, or an I/O node, stand still from a time on, for a while, as in node=3@2s+5s or io=0@2s+5s (may be given
+    /// several times)
+    #[arg(long, value_name = "node=NODE@TIME+TIME|io=N@TIME+TIME")]
     pause: Vec<String>,
     /// Have the link of a node's torus card go down, for a while as in node=3@2s+5s, or for ever as in node=3@2s (may be
     /// given several times)

@@ -112,6 +112,10 @@ impl Server {
                 let metadata = open.get(call.descriptor)?.file.metadata().map_err(errno)?;
                 Answer::good(metadata.len())
             }
+            Verb::Sync => {
+                open.get(call.descriptor)?.file.sync_all().map_err(errno)?;
+                Answer::good(0)
+            }
             Verb::Stat => {
                 let metadata = directory.metadata(name(data)?).map_err(errno)?;
                 Answer { kind: kind(metadata.file_type()), ..Answer::good(metadata.len()) }

@@ -34,8 +34,9 @@ impl Bench {
     }
 
     fn call(&mut self, node: u32, call: Call, data: &[&[u8]]) -> Result<(u64, Kind, Vec<u8>), Errno> {
-        let mut bytes = vec![0; CALL_BYTES + data.iter().map(|part| part.len()).sum::<usize>()];
-        call.write(&mut bytes, data);
+        let data = data.concat();
+        let mut bytes = vec![0; CALL_BYTES + data.len()];
+        call.write(&mut bytes).copy_from_slice(&data);
         let mut answer = vec![1; 3];
         self.server.serve(node, &bytes, &mut answer);
         let (Answer { result, kind }, data) = Answer::read(&answer).expect("an answer");
@@ -307,7 +308,7 @@ proptest! {
         for (verb, mode, descriptor, offset, length, data) in calls {
             let call = Call { mode: OpenMode::from_bits_retain(mode % 64), descriptor, offset, length, ..Call::new(Verb::Open) };
             let mut bytes = vec![0; CALL_BYTES + data.len()];
-            call.write(&mut bytes, &[data.as_bytes()]);
+            call.write(&mut bytes).copy_from_slice(data.as_bytes());
             bytes[1] = verb;
             bench.server.serve(0, &bytes, &mut answer);
             prop_assert!(Answer::read(&answer).is_some());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use pami::topology::TorusShape;
 
-use super::harm::{Harm, Kill, KillWhen};
+use super::harm::{Kill, KillWhen, Victim};
 use super::settings::Run;
 use crate::fabric::{Faults, LinkDown};
 
@@ -47,13 +47,16 @@ impl Plan {
             kills.push(Kill::parse(words, *harm).map_err(|why| anyhow!("cannot {harm} {words:?}: {why}"))?);
         }
         let io_nodes = run.io_node_count(shape.nodes())?;
-        let is_io = |kill: &&Kill| kill.harm == Harm::LoseIo;
-        if let Some(Kill { node, .. }) = kills.iter().filter(is_io).find(|kill| kill.node >= io_nodes) {
-            bail!("there is no I/O node {node} to kill: the run has {io_nodes}");
-        }
-        let others = || kills.iter().filter(|kill| !is_io(kill));
-        if let Some(Kill { node, harm, .. }) = others().find(|kill| kill.node >= shape.nodes()) {
-            bail!("there is no node {node} to {harm}: the last one of {shape} is {}", shape.nodes() - 1);
+        for Kill { victim, harm, .. } in &kills {
+            match *victim {
+                Victim::Node(rank) if rank >= shape.nodes() => {
+                    bail!("there is no {victim} to {harm}: the last one of {shape} is {}", shape.nodes() - 1)
+                }
+                Victim::IoNode(number) if number >= io_nodes => {
+                    bail!("there is no {victim} to {harm}: the run has {io_nodes}")
+                }
+                _ => {}
+            }
         }
         let links_down = run.links_down.iter().map(link_down).collect::<Result<_>>()?;
         Ok(Self { faults: faults.transpose()?, links_down, kills, io_nodes })
@@ -63,12 +66,11 @@ impl Plan {
 /// What was asked for and did not take place in a run that lasted so long after all nodes had joined.
 pub fn not_taken(kills: &[Kill], links_down: &[LinkDown], lasted: Duration) -> Vec<String> {
     let kills = kills.iter().map(|kill| {
-        let whom = if kill.harm == Harm::LoseIo { "I/O node" } else { "node" };
         let why = match &kill.when {
             KillWhen::After(time) => format!("the job ended before {:.2} s", time.as_secs_f64()),
             KillWhen::Line(text) => format!("no line has {text:?}"),
         };
-        format!("{whom} {} came to no harm: {why}", kill.node)
+        format!("{} came to no harm: {why}", kill.victim)
     });
     let links = links_down.iter().filter(|down| down.from >= lasted);
     let links = links.map(|down| format!("the link {down} was never down: the job ended before"));
@@ -77,6 +79,7 @@ pub fn not_taken(kills: &[Kill], links_down: &[LinkDown], lasted: Duration) -> V
 
 #[cfg(test)]
 mod tests {
+    use super::super::harm::Harm;
     use super::*;
 
     #[test]
@@ -103,7 +106,7 @@ mod tests {
 
     #[test]
     fn x4_a_kill_or_fault_that_never_took_place_is_told() {
-        let kill = Kill::new(3, Harm::Kill, KillWhen::After(Duration::from_secs(20)));
+        let kill = Kill::new(Victim::Node(3), Harm::Kill, KillWhen::After(Duration::from_secs(20)));
         let down: LinkDown = "0:+x@5s..6s".parse().expect("a link");
         let told = not_taken(&[kill], &[down], Duration::from_secs(1));
         assert!(told[0].contains("node 3 came to no harm") && told[1].contains("0:+x"), "{told:?}");

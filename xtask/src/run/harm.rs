@@ -1,11 +1,11 @@
-//! What is done to a node from outside, and when (SPEC X-4).
+//! What is done to a node or an I/O node from outside, and when (SPEC X-4).
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::fabric::time;
 
-/// When a node shall die.
+/// When it shall be done.
 #[derive(Clone, Debug)]
 pub enum KillWhen {
     /// So long after all nodes had joined the torus.
@@ -24,23 +24,21 @@ impl KillWhen {
 /// What is done to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Harm {
-    /// Its emulator is killed.
+    /// Its emulator, or an I/O node's process, is killed.
     Kill,
     /// Its cables are pulled.
     Cut,
-    /// Its emulator stands still for so long.
+    /// Its emulator, or an I/O node's process, stands still for so long.
     Pause(Duration),
     /// The link of its card on the torus is down for so long, or for ever: the node sees it, as it would a cable that was
     /// pulled; the fabric does not.
     Unplug(Option<Duration>),
-    /// An I/O node is killed; the number is its own.
-    LoseIo,
 }
 
 impl fmt::Display for Harm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Kill | Self::LoseIo => "kill",
+            Self::Kill => "kill",
             Self::Cut => "cut",
             Self::Pause(_) => "pause",
             Self::Unplug(_) => "unplug",
@@ -48,11 +46,29 @@ impl fmt::Display for Harm {
     }
 }
 
+/// To whom it is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Victim {
+    /// A node, by its rank.
+    Node(u32),
+    /// An I/O node, by its number.
+    IoNode(u32),
+}
+
+impl fmt::Display for Victim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(rank) => write!(f, "node {rank}"),
+            Self::IoNode(number) => write!(f, "I/O node {number}"),
+        }
+    }
+}
+
 /// A harm to come.
 #[derive(Clone, Debug)]
 pub struct Kill {
     /// To whom.
-    pub node: u32,
+    pub victim: Victim,
     /// What.
     pub harm: Harm,
     /// When.
@@ -62,25 +78,29 @@ pub struct Kill {
 }
 
 impl Kill {
-    /// `harm` to `node`.
-    pub fn new(node: u32, harm: Harm, when: KillWhen) -> Self {
-        Self { node, harm, when, heard: false }
+    /// `harm` to `victim`.
+    pub fn new(victim: Victim, harm: Harm, when: KillWhen) -> Self {
+        Self { victim, harm, when, heard: false }
     }
 
-    /// Reads `node=3@2s`; to be killed also `io=0@2s`, an I/O node; of what lasts for a while `node=3@2s+5s`.
+    /// Reads `node=3@2s`, or of what lasts for a while `node=3@2s+5s`; an I/O node, `io=0@2s`, can be killed and paused.
     pub fn parse(words: &str, harm: Harm) -> Result<Self, String> {
-        let (form, like) = match harm {
-            Harm::Kill | Harm::LoseIo | Harm::Cut => ("TIME", "node=3@2s"),
-            Harm::Pause(_) => ("TIME+TIME", "node=3@2s+5s"),
-            Harm::Unplug(_) => ("TIME, or NODE@TIME+TIME", "node=3@2s+5s"),
+        let (whom, form, like) = match harm {
+            Harm::Kill => ("node=NODE@TIME or io=NUMBER", "TIME", "node=3@2s"),
+            Harm::Cut => ("node=NODE", "TIME", "node=3@2s"),
+            Harm::Pause(_) => ("node=NODE@TIME+TIME or io=NUMBER", "TIME+TIME", "node=3@2s+5s"),
+            Harm::Unplug(_) => ("node=NODE", "TIME, or NODE@TIME+TIME", "node=3@2s+5s"),
         };
-        let form = || format!("write node=NODE@{form}, as in {like}");
-        let io_node = words.strip_prefix("io=").filter(|_| harm == Harm::Kill);
-        let harm = if io_node.is_some() { Harm::LoseIo } else { harm };
-        let rest = io_node.or(words.strip_prefix("node="));
-        let (node, when) = rest.and_then(|rest| rest.split_once('@')).ok_or_else(form)?;
-        let node =
-            node.parse().map_err(|_| format!("{node:?} is no node: write its number, as in {like}"))?;
+        let form = || format!("write {whom}@{form}, as in {like}");
+        let (kind, rest) = words.split_once('=').ok_or_else(form)?;
+        let (number, when) = rest.split_once('@').ok_or_else(form)?;
+        let number =
+            || number.parse().map_err(|_| format!("{number:?} is no node: write its number, as in {like}"));
+        let victim = match (kind, harm) {
+            ("node", _) => Victim::Node(number()?),
+            ("io", Harm::Kill | Harm::Pause(_)) => Victim::IoNode(number()?),
+            _ => return Err(form()),
+        };
         let (when, harm) = match harm {
             Harm::Pause(_) => {
                 let (when, length) = when.split_once('+').ok_or_else(form)?;
@@ -92,7 +112,7 @@ impl Kill {
             },
             harm => (when, harm),
         };
-        Ok(Self::new(node, harm, KillWhen::After(time(when)?)))
+        Ok(Self::new(victim, harm, KillWhen::After(time(when)?)))
     }
 }
 
@@ -101,10 +121,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s2_an_io_node_is_killed_and_suffers_nothing_else() {
-        let kill = Kill::parse("io=1@2s", Harm::Kill).expect("a kill");
-        assert_eq!((kill.node, kill.harm), (1, Harm::LoseIo));
-        assert!(Kill::parse("io=1@2s", Harm::Cut).is_err());
+    fn s2_an_io_node_is_killed_and_paused_and_suffers_nothing_else() {
+        let harmed = |words, harm| Kill::parse(words, harm).map(|kill| (kill.victim, kill.harm));
+        let (io, pause) = (Victim::IoNode(1), Harm::Pause(Duration::from_secs(5)));
+        assert_eq!(harmed("io=1@2s", Harm::Kill), Ok((io, Harm::Kill)));
+        assert_eq!(harmed("io=1@2s+5s", Harm::Pause(Duration::ZERO)), Ok((io, pause)));
+        assert_eq!(harmed("io=1@2s", Harm::Cut), Err("write node=NODE@TIME, as in node=3@2s".to_owned()));
+        assert!(harmed("io=1@2s", Harm::Unplug(None)).is_err());
+        assert!(harmed("disk=1@2s", Harm::Kill).is_err_and(|why| why.contains("io=NUMBER@TIME")));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use super::folder::Folder;
 use super::settings::Run;
 use crate::fabric::FabricHandle;
-use crate::helper::{self, Helper};
+use crate::helper::{self, Group, Helper};
 
 /// The most nodes that an I/O node serves, unless so many are asked for.
 const SET: u32 = 64;
@@ -69,8 +69,22 @@ impl IoNodes {
 
     /// Kills one.
     pub fn kill(&self, number: u32) {
+        self.with(number, Group::end);
+    }
+
+    /// Has one stand still.
+    pub fn pause(&self, number: u32) {
+        self.with(number, Group::pause);
+    }
+
+    /// Has it go on.
+    pub fn resume(&self, number: u32) {
+        self.with(number, Group::resume);
+    }
+
+    fn with(&self, number: u32, what: impl FnOnce(Group)) {
         if let Some((helper, _)) = self.0.get(number as usize) {
-            helper.group().end();
+            what(helper.group());
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::harm::{Harm, Kill, KillWhen};
+use super::harm::{Harm, Kill, KillWhen, Victim};
 use crate::arch::Arch;
 use crate::board::Board;
 use crate::firmware::ONE_IMAGE;
@@ -382,13 +382,13 @@ impl Run {
 
     /// Kills a node's emulator from outside at some moment.
     pub fn kill_node_at(mut self, node: u32, when: KillWhen) -> Self {
-        self.kills.push(Kill::new(node, Harm::Kill, when));
+        self.kills.push(Kill::new(Victim::Node(node), Harm::Kill, when));
         self
     }
 
-    /// Kills an I/O node at some moment.
-    pub fn kill_io_node_at(mut self, number: u32, when: KillWhen) -> Self {
-        self.kills.push(Kill::new(number, Harm::LoseIo, when));
+    /// Does harm to an I/O node at some moment: kills it, or has it stand still.
+    pub fn harm_io_node_at(mut self, number: u32, harm: Harm, when: KillWhen) -> Self {
+        self.kills.push(Kill::new(Victim::IoNode(number), harm, when));
         self
     }
 
@@ -408,7 +408,8 @@ impl Run {
         self.go_on()
     }
 
-    /// Has a node's emulator stand still from a time after all had joined, for a while: `node=3@2s+5s`.
+    /// Has a node's emulator, or an I/O node, stand still from a time after all had joined, for a while: `node=3@2s+5s`,
+    /// `io=0@2s+5s`.
     pub fn pause(mut self, words: impl Into<String>) -> Self {
         self.harm_words.push((words.into(), Harm::Pause(Duration::ZERO)));
         self
@@ -416,7 +417,7 @@ impl Run {
 
     /// Has a node's emulator stand still for `length` at some moment.
     pub fn pause_node_at(mut self, node: u32, length: Duration, when: KillWhen) -> Self {
-        self.kills.push(Kill::new(node, Harm::Pause(length), when));
+        self.kills.push(Kill::new(Victim::Node(node), Harm::Pause(length), when));
         self
     }
 

@@ -10,7 +10,7 @@ use mio::unix::pipe::Receiver;
 use mio::{Events, Interest, Poll, Token};
 
 use super::door::Door;
-use super::harm::{Harm, Kill, KillWhen};
+use super::harm::{Harm, Kill, KillWhen, Victim};
 use super::io_nodes::IoNodes;
 use super::life::{Life, Turn};
 use super::outcome::Ending;
@@ -187,35 +187,49 @@ impl Watch<'_> {
                 KillWhen::Line(_) => kill.heard,
             };
             if now {
-                due.push((kill.node, kill.harm));
+                due.push((kill.victim, kill.harm));
             }
             !now
         });
-        for Passing { rank, harm, .. } in passing.extract_if(.., |passing| passing.pass(turn)) {
-            let Some(node) = self.nodes.get_mut(rank as usize) else { continue };
-            match harm {
-                Harm::Pause(_) => node.guest().resume()?,
-                Harm::Unplug(_) => set_link(node, true)?,
-                Harm::Kill | Harm::Cut | Harm::LoseIo => {}
+        for Passing { victim, harm, .. } in passing.extract_if(.., |passing| passing.pass(turn)) {
+            let node = match victim {
+                Victim::Node(rank) => self.nodes.get_mut(rank as usize),
+                Victim::IoNode(number) => {
+                    self.io_nodes.resume(number);
+                    continue;
+                }
+            };
+            match (node, harm) {
+                (Some(node), Harm::Pause(_)) => node.guest().resume()?,
+                (Some(node), Harm::Unplug(_)) => set_link(node, true)?,
+                _ => {}
             }
         }
-        for (rank, harm) in due {
+        for (victim, harm) in due {
+            let left = match harm {
+                Harm::Pause(length) | Harm::Unplug(Some(length)) => Some(length),
+                _ => None,
+            };
+            passing.extend(left.map(|left| Passing { victim, harm, left }));
+            let rank = match victim {
+                Victim::Node(rank) => rank,
+                Victim::IoNode(number) => {
+                    match harm {
+                        Harm::Pause(_) => self.io_nodes.pause(number),
+                        _ => self.io_nodes.kill(number),
+                    }
+                    continue;
+                }
+            };
             let Some(node) = self.nodes.get_mut(rank as usize) else { continue };
-            if matches!(harm, Harm::Kill | Harm::Cut | Harm::Unplug(None)) {
+            if left.is_none() {
                 self.harmed.get_or_insert_with(Instant::now);
             }
             match harm {
                 Harm::Kill => node.guest().kill()?,
-                Harm::LoseIo => self.io_nodes.kill(rank),
                 Harm::Cut => self.fabric.cut(rank),
-                Harm::Pause(length) => {
-                    node.guest().pause()?;
-                    passing.push(Passing { rank, harm, left: length });
-                }
-                Harm::Unplug(length) => {
-                    set_link(node, false)?;
-                    passing.extend(length.map(|length| Passing { rank, harm, left: length }));
-                }
+                Harm::Pause(_) => node.guest().pause()?,
+                Harm::Unplug(_) => set_link(node, false)?,
             }
         }
         Ok(())
@@ -245,7 +259,7 @@ impl Watch<'_> {
 
 /// A harm that passes.
 struct Passing {
-    rank: u32,
+    victim: Victim,
     harm: Harm,
     /// How much longer it lasts.
     left: Duration,
@@ -288,7 +302,8 @@ mod tests {
     #[test]
     fn r2_a_pause_lasts_as_long_for_a_tool_that_stands_still_meanwhile() {
         let (seconds, now) = (Duration::from_secs, Instant::now());
-        let mut passing = Passing { rank: 2, harm: Harm::Pause(seconds(3)), left: seconds(3) };
+        let mut passing =
+            Passing { victim: Victim::Node(2), harm: Harm::Pause(seconds(3)), left: seconds(3) };
         let mut pass = |length| passing.pass(&Turn::new(now, now + seconds(length)));
         // Of these only turns in which it did not stand still count, the last one among all: nobody looked at the node in the others.
         assert_eq!([1, 12, 1, 45].map(&mut pass), [false; 4]);

@@ -4,6 +4,7 @@ use crate::data::DataError;
 use crate::datatype::TypeError;
 use base::OutOfMemory;
 use pami::client::ClientError;
+use pami::files::Errno;
 use pami::geometry::MembersError;
 use pami::{CollectError, FactoryError, GeometryError, OperationError, SendError};
 
@@ -32,13 +33,22 @@ pub enum Class {
     Intern = 17,
     Pending = 18,
     InStatus = 19,
+    Access = 20,
+    Amode = 21,
     Assert = 22,
+    BadFile = 23,
     Base = 24,
     Disp = 26,
+    FileExists = 28,
+    FileInUse = 29,
+    Io = 35,
     Keyval = 36,
     LockType = 37,
     NoMem = 39,
+    NoSpace = 41,
+    NoSuchFile = 42,
     ProcAborted = 44,
+    ReadOnly = 46,
     RmaConflict = 48,
     RmaRange = 49,
     RmaSync = 51,
@@ -49,7 +59,7 @@ pub enum Class {
 
 impl Class {
     /// All of them, by number.
-    const ALL: [Self; 33] = [
+    const ALL: [Self; 42] = [
         Self::Success,
         Self::Buffer,
         Self::Count,
@@ -70,13 +80,22 @@ impl Class {
         Self::Intern,
         Self::Pending,
         Self::InStatus,
+        Self::Access,
+        Self::Amode,
         Self::Assert,
+        Self::BadFile,
         Self::Base,
         Self::Disp,
+        Self::FileExists,
+        Self::FileInUse,
+        Self::Io,
         Self::Keyval,
         Self::LockType,
         Self::NoMem,
+        Self::NoSpace,
+        Self::NoSuchFile,
         Self::ProcAborted,
+        Self::ReadOnly,
         Self::RmaConflict,
         Self::RmaRange,
         Self::RmaSync,
@@ -84,6 +103,20 @@ impl Class {
         Self::UnsupportedOperation,
         Self::Win,
     ];
+
+    /// That of why a call for a file failed.
+    fn of_file(errno: Errno) -> Self {
+        match errno {
+            Errno::ENOENT | Errno::ENOTDIR => Self::NoSuchFile,
+            Errno::EEXIST => Self::FileExists,
+            Errno::EBUSY => Self::FileInUse,
+            Errno::EPERM | Errno::EACCES | Errno::EBADF => Self::Access,
+            Errno::EROFS => Self::ReadOnly,
+            Errno::ENOSPC | Errno::EFBIG => Self::NoSpace,
+            Errno::EINVAL | Errno::EISDIR | Errno::ENAMETOOLONG | Errno::ELOOP => Self::BadFile,
+            _ => Self::Io,
+        }
+    }
 
     /// The class with this number, as another process has sent it.
     pub(crate) fn of_number(number: u32) -> Self {
@@ -117,6 +150,8 @@ base::errors! {
     Geometry(GeometryError),
     /// A collective, or an operation of the layer below, ended so.
     Operation(OperationError),
+    /// A file cannot be opened, read or written.
+    File(Errno),
     }
     own {
     Finalized => "the library is finalized: call it before",
@@ -136,6 +171,7 @@ base::errors! {
     Topology => "the communicator has no such topology",
     Dims => "the dimensions do not fit the number of processes",
     Arg(problem: &'static str) => "{problem}",
+    Amode(problem: &'static str) => "{problem}",
     Keyval => "the key is not in use: create it first",
     Win => "the window was freed, or never was one",
     RmaSync => "the window is accessed outside an epoch, or epochs do not fit",
@@ -178,6 +214,8 @@ impl Error {
             Self::Topology => Class::Topology,
             Self::Dims => Class::Dims,
             Self::Arg(_) => Class::Arg,
+            Self::Amode(_) => Class::Amode,
+            Self::File(errno) => Class::of_file(*errno),
             Self::Keyval => Class::Keyval,
             Self::Win => Class::Win,
             Self::RmaSync => Class::RmaSync,

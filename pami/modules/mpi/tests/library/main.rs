@@ -6,6 +6,7 @@ mod communicators;
 mod credit;
 mod divided;
 mod endings;
+mod files;
 #[allow(dead_code, unused_imports, reason = "shared with the engine's tests, which use all of it")]
 #[path = "../../../../tests/engine/machine/mod.rs"]
 mod machine;
