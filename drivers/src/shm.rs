@@ -147,7 +147,7 @@ struct PortSlot {
 
 /// The shared memory of a node.
 pub struct Shm {
-    stations: Box<[PortSlot]>,
+    slots: Box<[PortSlot]>,
     /// Rings that no pair uses.
     spares: Mutex<Vec<(Box<Sender>, Box<Inbound>)>>,
 }
@@ -170,7 +170,7 @@ impl Shm {
             let ends = Box::leak(Box::default());
             Ok((Box::new(sender), Box::new(Inbound { receiver, ends })))
         };
-        let station = |_| PortSlot {
+        let slot = |_| PortSlot {
             closed: Mutex::new(Some(Share {
                 out: (0..ports).map(|_| OnceCell::new()).collect(),
                 idle: (0..ports).map(|_| Cell::new(None)).collect(),
@@ -183,7 +183,7 @@ impl Shm {
         };
         Ok(Self {
             spares: Mutex::new((0..pairs).map(spare).collect::<Result<_, _>>()?),
-            stations: (0..ports).map(station).collect(),
+            slots: (0..ports).map(slot).collect(),
         })
     }
 
@@ -193,10 +193,10 @@ impl Shm {
     /// # Errors
     /// [`ShmOpenError`].
     pub fn open(&'static self, port: u16, me: Endpoint) -> Result<ShmPort, ShmOpenError> {
-        let station = self.stations.get(usize::from(port)).ok_or(ShmOpenError::NoSuchPort)?;
-        let mut share = station.closed.lock().take().ok_or(ShmOpenError::InUse)?;
+        let slot = self.slots.get(usize::from(port)).ok_or(ShmOpenError::NoSuchPort)?;
+        let mut share = slot.closed.lock().take().ok_or(ShmOpenError::InUse)?;
         share.serve(me.client().generation().into());
-        Ok(ShmPort { shm: self, station, me, share, port })
+        Ok(ShmPort { shm: self, slot, me, share, port })
     }
 }
 
@@ -222,7 +222,7 @@ impl Share {
 /// One context's end of the shared memory. Dropping it closes the port.
 pub struct ShmPort {
     shm: &'static Shm,
-    station: &'static PortSlot,
+    slot: &'static PortSlot,
     me: Endpoint,
     share: Share,
     port: u16,
@@ -246,20 +246,20 @@ impl ShmPort {
     #[cold]
     fn claim(&self, target: u16, out: &OnceCell<Box<Sender>>) -> Result<(), PushError> {
         let idle = self.share.idle.get(usize::from(target)).ok_or(PushError::Unreachable)?;
-        let station = self.shm.stations.get(usize::from(target)).ok_or(PushError::Unreachable)?;
+        let slot = self.shm.slots.get(usize::from(target)).ok_or(PushError::Unreachable)?;
         let mut sender = match idle.take() {
             Some(sender) => sender,
             None => {
                 let (sender, inbound) = self.shm.spares.lock().pop().ok_or(PushError::Unreachable)?;
                 inbound.ends.origin.store(self.me.to_bits(), Ordering::Relaxed);
                 inbound.ends.port.store(self.port, Ordering::Relaxed);
-                station.announced.lock().push(inbound);
+                slot.announced.lock().push(inbound);
                 sender
             }
         };
         let gated = sender.gate(self.share.generation);
         // Even if there is no room: what fills the ring is to be dropped.
-        station.announcements.fetch_add(1, Ordering::Release);
+        slot.announcements.fetch_add(1, Ordering::Release);
         match gated {
             // Cannot be set: the cell was empty, and this port alone fills it.
             Ok(()) => out.set(sender).map_err(|_| PushError::Unreachable),
@@ -379,13 +379,13 @@ impl ShmPort {
     pub fn is_drained(&self) -> bool {
         self.share.current.as_ref().is_none_or(|current| !current.receiver.is_ready())
             && self.share.waiting.is_empty()
-            && self.station.announcements.load(Ordering::Acquire) == self.share.heeded
+            && self.slot.announcements.load(Ordering::Acquire) == self.share.heeded
     }
 
     /// The next packet, when the ring whose turn it was has none or its turn is over.
     #[inline(never)]
     fn pull_next(&mut self, dropped: impl FnMut(u16)) -> Option<Arrival> {
-        if self.station.announcements.load(Ordering::Acquire) != self.share.heeded {
+        if self.slot.announcements.load(Ordering::Acquire) != self.share.heeded {
             self.heed(dropped);
         }
         let share = &mut self.share;
@@ -409,8 +409,8 @@ impl ShmPort {
     fn heed(&mut self, mut dropped: impl FnMut(u16)) {
         let (me, share) = (self.me, &mut self.share);
         // Before the looks: what is announced behind them is looked for again.
-        share.heeded = self.station.announcements.load(Ordering::Acquire);
-        share.gated.append(&mut self.station.announced.lock());
+        share.heeded = self.slot.announcements.load(Ordering::Acquire);
+        share.gated.append(&mut self.slot.announced.lock());
         let mut at = 0;
         while let Some(inbound) = share.gated.get_mut(at) {
             let before = inbound.receiver.received();
@@ -434,7 +434,7 @@ impl ShmPort {
 
 impl Drop for ShmPort {
     fn drop(&mut self) {
-        *self.station.closed.lock() = Some(core::mem::take(&mut self.share));
+        *self.slot.closed.lock() = Some(core::mem::take(&mut self.share));
     }
 }
 

@@ -405,7 +405,7 @@ impl Copies {
 }
 
 /// What others reach of a port, and what it leaves here while it is closed.
-pub struct Station {
+pub struct PortState {
     pub(crate) record: &'static FifoRecord,
     /// Whoever has something new for the port rings it.
     pub(crate) bell: Bell,
@@ -426,8 +426,8 @@ pub(crate) struct Injection {
     pub(crate) sharers: u32,
 }
 
-impl Station {
-    /// The station of a port without FIFOs: the node has no adapter.
+impl PortState {
+    /// That of a port without FIFOs: the node has no adapter.
     pub(crate) fn new(record: &'static FifoRecord) -> Self {
         Self {
             record,

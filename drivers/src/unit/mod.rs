@@ -63,7 +63,7 @@ use alloc::boxed::Box;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use dead::Dead;
-use fifo::Station;
+use fifo::PortState;
 use muster::Muster;
 use network::Held;
 use outstanding::Outstanding;
@@ -99,7 +99,7 @@ pub struct MessageUnit<P: Platform, N: Network> {
     due: AtomicU64,
     /// The token.
     engine: Option<N::Engine>,
-    stations: Box<[Station]>,
+    port_states: Box<[PortState]>,
     shm: Shm,
     regions: Regions,
     /// Ports with new descriptors or returned buffers.
@@ -153,7 +153,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
             FifoRecord::new((group / tasks as usize) as u8, (group % tasks as usize) as u8, context as u8)
         });
         let records = state::publish(records.collect());
-        let stations: Box<[_]> = records.iter().map(Station::new).collect();
+        let port_states: Box<[_]> = records.iter().map(PortState::new).collect();
         let interrupt = adapter.as_ref().map(Network::interrupt);
         let watch = adapter.as_ref().and_then(Network::watch);
         let nodes = map.tasks().div_ceil(tasks);
@@ -164,7 +164,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         if plain.is_some() && nodes > MOST_GATHERED {
             return Err(StartError::TooManyNodes(nodes));
         }
-        let engine = adapter.map(|adapter| adapter.engine(&stations, copied, nodes));
+        let engine = adapter.map(|adapter| adapter.engine(&port_states, copied, nodes));
         Ok(Box::leak(Box::new(Self {
             node,
             map,
@@ -177,7 +177,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
             sent_seen: AtomicU16::new(0),
             due: AtomicU64::new(0),
             engine,
-            stations,
+            port_states,
             shm,
             regions: Regions::new(),
             doorbells: Doorbells::new(wanted),
@@ -221,7 +221,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     pub fn renew(&self, client: ClientId, local_task: u32) {
         for context in 0..self.contexts {
             let Some(port) = self.port_number(client, local_task, context) else { return };
-            let reception = &self.stations[usize::from(port)].reception;
+            let reception = &self.port_states[usize::from(port)].reception;
             self.with_engine(|engine| {
                 if let Some(reception) = reception.lock().as_mut() {
                     engine.renew(port, client.generation(), reception);
@@ -240,7 +240,8 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     pub fn statistics(&self) -> Statistics {
         let faults = self.with_engine(|engine| engine.faults()).unwrap_or_default();
         let counters = &self.counters;
-        let local = self.stations.iter().map(|station| station.local_packets.load(Ordering::Relaxed)).sum();
+        let local =
+            self.port_states.iter().map(|port_state| port_state.local_packets.load(Ordering::Relaxed)).sum();
         Statistics {
             sent_packets: counters.sent_packets.get(),
             received_packets: counters.received_packets.get(),

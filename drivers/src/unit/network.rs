@@ -4,7 +4,7 @@
 //! round; from there on all code is that kind's own. A third kind makes it `Either<A, Either<B, C>>`: the first costs one look.
 
 use super::MessageUnit;
-use super::fifo::{Reception, Station};
+use super::fifo::{PortState, Reception};
 use crate::adapter::{AdapterFaults, Watch};
 use crate::bits::BitSet as PortSet;
 use crate::either::{Either, each};
@@ -32,8 +32,8 @@ pub trait Network: Send + Sized + 'static {
     /// As `ReliableAdapter::most_peers`.
     fn most_peers(&self) -> usize;
 
-    /// The engine of one of `nodes` nodes with the ends of one port per station; the other ends go to the stations. Allocates.
-    fn engine(self, stations: &[Station], mtu: usize, nodes: u32) -> Self::Engine;
+    /// The engine of one of `nodes` nodes with the ends of as many ports; the other ends go to their states. Allocates.
+    fn engine(self, port_states: &[PortState], mtu: usize, nodes: u32) -> Self::Engine;
 }
 
 impl<A: Network, B: Network> Network for Either<A, B> {
@@ -59,10 +59,10 @@ impl<A: Network, B: Network> Network for Either<A, B> {
         each!(self, network => network.most_peers())
     }
 
-    fn engine(self, stations: &[Station], mtu: usize, nodes: u32) -> Self::Engine {
+    fn engine(self, port_states: &[PortState], mtu: usize, nodes: u32) -> Self::Engine {
         match self {
-            Self::First(network) => Either::First(network.engine(stations, mtu, nodes)),
-            Self::Second(network) => Either::Second(network.engine(stations, mtu, nodes)),
+            Self::First(network) => Either::First(network.engine(port_states, mtu, nodes)),
+            Self::Second(network) => Either::Second(network.engine(port_states, mtu, nodes)),
         }
     }
 }

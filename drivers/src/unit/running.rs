@@ -383,21 +383,21 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// Wakes the sleeper of a port, or of all ports that share its injection FIFO.
     pub(super) fn wake_port(&self, port: u16) {
         let first = usize::from(port);
-        let Some(station) = self.stations.get(first) else { return };
-        let group = if station.shared.load(Ordering::Relaxed) { usize::from(self.contexts) } else { 1 };
-        for station in self.stations.iter().skip(first).take(group) {
-            ring::<P>(&station.bell);
+        let Some(port_state) = self.port_states.get(first) else { return };
+        let group = if port_state.shared.load(Ordering::Relaxed) { usize::from(self.contexts) } else { 1 };
+        for port_state in self.port_states.iter().skip(first).take(group) {
+            ring::<P>(&port_state.bell);
         }
     }
 
     /// Tells port `sender` of this node that a packet of its was released, if it cares.
     #[inline]
     pub(super) fn tell_sender(&self, sender: u16) {
-        let Some(station) = self.stations.get(usize::from(sender)) else { return };
+        let Some(port_state) = self.port_states.get(usize::from(sender)) else { return };
         // Against a sender that was refused just before: it says that it listens, passes a fence and tries again.
         fence(Ordering::SeqCst);
-        if station.listens.load(Ordering::Relaxed) {
-            ring::<P>(&station.bell);
+        if port_state.listens.load(Ordering::Relaxed) {
+            ring::<P>(&port_state.bell);
         }
     }
 
@@ -423,7 +423,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         if gone == Gone::Died {
             P::node_died(node);
         }
-        for hart in self.stations.iter().filter_map(|station| station.bell.ring()) {
+        for hart in self.port_states.iter().filter_map(|port_state| port_state.bell.ring()) {
             P::wake(hart);
         }
     }

@@ -80,7 +80,7 @@ fn g3_q4_words_that_are_called_again_go_well_whatever_else_there_is() {
                     (again, members),
                 ]);
             }
-            assert_eq!(stage.strays(), 0);
+            assert_eq!(stage.protocol_errors(), 0);
         }
     }
 }

@@ -71,7 +71,7 @@ fn p6_q2_shared_memory_is_got_from_where_it_lies_into_its_place_and_copied_nowhe
             assert_eq!(stage.world.lock().seen.iter().filter(|seen| seen.0.is_first()).count(), 0);
         }
         let gets = if path == (true, true) { 0 } else { 5 * lens.len() };
-        assert_eq!((stage.count(Kind::Get), stage.strays()), (gets, 0));
+        assert_eq!((stage.count(Kind::Get), stage.protocol_errors()), (gets, 0));
     }
     assert!(memory.reclaim().is_ok(), "nobody has it any more");
 }
@@ -179,7 +179,7 @@ fn r1_r4_shared_memory_that_is_refused_comes_again_and_all_of_it_is_let_go() {
         came.sort();
         expected.sort();
         assert!(came == expected, "{path:?}: each of them once");
-        assert_eq!((stage.counts().1, regions(&stage), stage.strays()), (2 * MESSAGES, 0, 0));
+        assert_eq!((stage.counts().1, regions(&stage), stage.protocol_errors()), (2 * MESSAGES, 0, 0));
         assert!(memory.reclaim().is_ok());
     }
 }

@@ -63,7 +63,7 @@ fn r9_r1_answers_to_more_origins_than_have_places_all_come_and_once() {
         let expected = (2..2 * OTHERS + 2).chain(101..101 + OTHERS).map(|cookie| (cookie, Ok(())));
         assert!(stage.results().into_iter().eq(expected), "{len} bytes");
         let got = stage.got();
-        assert_eq!((got.len(), stage.strays()), (2 * OTHERS, 0), "{len} bytes");
+        assert_eq!((got.len(), stage.protocol_errors()), (2 * OTHERS, 0), "{len} bytes");
         for number in 1..=OTHERS {
             let own = got.iter().filter(|entry| entry.0 as usize == number).map(|entry| &entry.2);
             assert!(own.eq(&[0, 1].map(|part| pattern(len, 2 * number + part))), "in order");
@@ -94,7 +94,7 @@ fn r9_l3_a_message_that_is_processed_is_told_of_once_and_is_added_once_though_th
     let of = |good: bool| ended.iter().filter(move |end| (end.0 < 100) == good && end.1.is_ok() == good);
     assert_eq!((of(true).count(), of(false).count(), ended.len()), (OTHERS, OTHERS, 2 * OTHERS), "{ended:?}");
     assert_eq!(words(sum.memory()), [OTHERS as u64; 8]);
-    assert_eq!(stage.strays(), 0);
+    assert_eq!(stage.protocol_errors(), 0);
 }
 
 #[test]
@@ -117,7 +117,10 @@ fn r9_r1_who_keeps_messages_of_more_origins_waiting_than_have_places_gets_them_a
     }
     settle(&mut stage, 2 * OTHERS, OTHERS);
     let lengths = |len| stage.told.notes().got.iter().filter(|got| got.total == len).count();
-    assert_eq!((lengths(20), lengths(30), stage.ends().len(), stage.strays()), (OTHERS, OTHERS, OTHERS, 0));
+    assert_eq!(
+        (lengths(20), lengths(30), stage.ends().len(), stage.protocol_errors()),
+        (OTHERS, OTHERS, OTHERS, 0)
+    );
 }
 
 #[test]
@@ -151,7 +154,7 @@ fn r9_d9_an_origin_that_never_asks_holds_no_context_for_ever() {
     }
     stage.world.lock().muted = None;
     stage.quiet_of(&[0]);
-    assert_eq!((stage.got().len(), stage.strays()), (OTHERS, 0));
+    assert_eq!((stage.got().len(), stage.protocol_errors()), (OTHERS, 0));
     // Those that found no place may still ask.
     for (passes, destroyed) in [
         (0, Err(ClientError::SendsUnderWay)),
@@ -198,6 +201,6 @@ fn r9_d5_of_a_put_with_signal_whose_refusal_was_forgotten_it_is_not_told_that_it
         assert!(refused.iter().any(|(_, result)| *result == told), "{refused:?}");
         assert!(refused.iter().any(|(_, result)| *result == Err(OperationError::Forgotten)), "{refused:?}");
         assert!(refused.iter().all(|(_, result)| result.is_err()), "{refused:?}");
-        assert_eq!((stage.got().len(), stage.strays()), (OTHERS, 0));
+        assert_eq!((stage.got().len(), stage.protocol_errors()), (OTHERS, 0));
     }
 }

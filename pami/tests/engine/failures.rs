@@ -114,7 +114,7 @@ fn r4_members_whose_herald_is_silent_are_told_all_the_same() {
     // It hears of it, too, and the report is one of something that all know.
     stage.collect(0, stage.barrier(WORLD, 0));
     stage.quiet();
-    assert_eq!((stage.results(), stage.strays()), (vec![(0, abandoned)], 0));
+    assert_eq!((stage.results(), stage.protocol_errors()), (vec![(0, abandoned)], 0));
 }
 
 /// Makes a geometry of all.

@@ -62,7 +62,7 @@ fn r9_r1_more_origins_are_in_the_middle_of_a_message_than_there_are_places_and_a
         };
         assert!(place(b"", LEN) < place(b"behind", 10), "{number}");
     }
-    assert_eq!(stage.strays(), 0);
+    assert_eq!(stage.protocol_errors(), 0);
     let refused = all.len() - HALVES_LIMIT;
     let called = stage.count(Kind::Retry);
     assert!((refused..=2 * refused).contains(&called), "{called} calls for {refused} that found no place");

@@ -118,7 +118,7 @@ proptest! {
 #[test]
 fn d9_packets_of_one_origin_that_do_not_go_together_are_strays_and_its_next_message_comes() {
     type Row = (&'static [(Kind, u32, u32, usize)], [u64; 2], bool);
-    // Kind, offset, total and length of each; then how many messages and strays there were, and whether half a message is there.
+    // Kind, offset, total and length of each; then how many messages and protocol errors there were, and whether half a message is there.
     let rows: [Row; 3] = [
         // A first packet may have no second.
         (&[(Kind::EagerFirst, 0, 11, 1)], [1, 0], true),
@@ -127,7 +127,7 @@ fn d9_packets_of_one_origin_that_do_not_go_together_are_strays_and_its_next_mess
         // The second changes its message's length.
         (&[(Kind::EagerFirst, 0, 102, 60), (Kind::EagerNext, 60, u32::MAX, 400)], [1, 1], true),
     ];
-    for (packets, [received, strays], half) in rows {
+    for (packets, [received, protocol_errors], half) in rows {
         let mut stage = Stage::hears(2, false, Told::torn(), anything().0, |client| client);
         for &(kind, offset, total, len) in packets {
             let packet = envelope(kind, stage.at(0), stage.at(1));
@@ -138,14 +138,14 @@ fn d9_packets_of_one_origin_that_do_not_go_together_are_strays_and_its_next_mess
             let counters = stage[1].counters();
             [counters.received, counters.protocol_errors]
         };
-        assert_eq!(counted(&stage), [received, strays], "{packets:?}");
+        assert_eq!(counted(&stage), [received, protocol_errors], "{packets:?}");
         if half {
             assert_eq!(stage.destroy(1), Err(ClientError::ReceivesUnderWay), "{packets:?}");
         }
         // The half that is missing does not come any more.
         assert_eq!(stage.immediate(0, 1, &[1]), Ok(()));
         stage.quiet();
-        assert_eq!(counted(&stage), [received + 1, strays + u64::from(half)], "{packets:?}");
+        assert_eq!(counted(&stage), [received + 1, protocol_errors + u64::from(half)], "{packets:?}");
         assert_eq!(stage.destroy(1), Ok(()), "{packets:?}");
     }
 }

@@ -49,7 +49,7 @@ fn q2_long_data_is_got_from_where_it_lies_into_its_place_and_copied_nowhere_else
             // One get for each message; within a node it is copied in parts, by nobody twice.
             assert_eq!(moved(&stage), (0, messages * 8 * LEN), "{what} with {per_node} on a node");
             assert_eq!(stage.count(Kind::Get), if per_node == 1 { messages } else { 0 }, "{what}");
-            assert_eq!((regions(&stage, SIZE / per_node), stage.strays()), (0, 0), "{what}");
+            assert_eq!((regions(&stage, SIZE / per_node), stage.protocol_errors()), (0, 0), "{what}");
             // What tells that a node has no region left.
             let mut stage = Stage::new(SIZE, per_node, 1, seed);
             (0..SIZE / per_node).for_each(|node| stage.world.lock().unit(node).limit = Some(0));

@@ -36,7 +36,7 @@ fn p6_shared_memory_whose_range_ends_behind_four_gib_is_sent_all_the_same() {
             stage.send(0, Send { payload, local_done, remote_done, ..stage.message(1, vec![]) });
             stage.quiet();
             assert!(stage.data() == [&data[..]], "{start} {local}");
-            assert_eq!((stage.strays(), stage.ends().len()), (0, 2), "{start} {local}");
+            assert_eq!((stage.protocol_errors(), stage.ends().len()), (0, 2), "{start} {local}");
         }
     }
 }
@@ -157,7 +157,7 @@ fn p4_handlers_are_called_in_order_whatever_way_messages_go_and_fences_end_behin
         assert_eq!(fenced.load(Relaxed), fences);
         assert_eq!(stage.world.lock().unit(0).regions(), 0);
         assert!(memory.reclaim().is_ok());
-        assert_eq!(stage.strays(), 0);
+        assert_eq!(stage.protocol_errors(), 0);
     }
 }
 

@@ -99,7 +99,7 @@ fn d5_a_put_that_is_refused_is_not_signalled_and_its_origin_hears_why() {
             assert_eq!(put_signal(&mut stage, request, 1), Ok(()));
         }
         stage.quiet();
-        assert_eq!((seen.lock().unwrap().len(), stage.strays()), (0, 0));
+        assert_eq!((seen.lock().unwrap().len(), stage.protocol_errors()), (0, 0));
     }
 }
 
@@ -159,7 +159,7 @@ fn d5_signals_come_in_order_and_fences_end_behind_them() {
             assert_eq!(run[..len], pattern(len, number), "seed {seed}: put {number}");
             assert!(run[len..].iter().all(|&byte| byte == 0));
         }
-        assert_eq!(stage.strays(), 0);
+        assert_eq!(stage.protocol_errors(), 0);
     }
 }
 
@@ -195,7 +195,7 @@ fn d5_r1_a_put_with_signal_waits_for_messages_that_the_target_may_refuse() {
         assert_eq!(*seen.lock().unwrap(), [(1, vec![7; 8])]);
         let mut ends = stage.cookies();
         ends.sort_unstable();
-        assert_eq!((ends, stage.strays()), (vec![0, 1, 9], 0), "{local}");
+        assert_eq!((ends, stage.protocol_errors()), (vec![0, 1, 9], 0), "{local}");
     }
 }
 

@@ -40,7 +40,7 @@ fn r1_rendezvous_of_an_origin_that_does_not_move_leave_room_for_others() {
     assert_eq!((came, stage.cookies()), (vec![1, 2], vec![100]));
     stage.world.free_running();
     stage.quiet();
-    assert_eq!((stage.counts(), stage.strays()), ((OPERATIONS, OPERATIONS), 0));
+    assert_eq!((stage.counts(), stage.protocol_errors()), ((OPERATIONS, OPERATIONS), 0));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn r1_a_rendezvous_that_finds_no_reception_comes_again_and_what_is_behind_it_sta
         // The way is quick again.
         assert_eq!(stage.immediate(b, target, &pattern(300, 5)), Ok(()));
         stage.quiet_of(&[b, target]);
-        assert_eq!((stage.counts().0, stage.strays()), (1, 0));
+        assert_eq!((stage.counts().0, stage.protocol_errors()), (1, 0));
     }
 }
 
@@ -143,7 +143,10 @@ fn r1_kept_messages_leave_room_for_those_that_are_wanted() {
             stage.quiet_of(&[a, target]);
             assert_eq!(stage.data(), [pattern(size, seed)]);
         }
-        assert_eq!((stage.kept(target), stage[target].counters().received, stage.strays()), (0, 7, 0));
+        assert_eq!(
+            (stage.kept(target), stage[target].counters().received, stage.protocol_errors()),
+            (0, 7, 0)
+        );
     }
 }
 

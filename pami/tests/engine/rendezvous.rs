@@ -36,7 +36,7 @@ fn p6_the_switch_over_size_decides_and_can_be_set() {
         assert_eq!(counts(), before.map(|count| count + requests), "{size}");
         assert!(stage.data() == [pattern(size, 3)]);
     }
-    assert_eq!((stage.world.lock().unit(0).regions(), stage.strays()), (0, 0));
+    assert_eq!((stage.world.lock().unit(0).regions(), stage.protocol_errors()), (0, 0));
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn every_size_arrives(local: bool) {
             assert_eq!(stage.got(), [expected], "size {size}");
         }
     }
-    assert_eq!((stage.strays(), stage[0].counters().sent), (0, stage[target].counters().received));
+    assert_eq!((stage.protocol_errors(), stage[0].counters().sent), (0, stage[target].counters().received));
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn p5_every_endpoint_may_be_in_the_middle_of_a_message_to_the_same_context() {
         }
         stage[0].advance();
     }
-    assert_eq!(stage.strays(), 0);
+    assert_eq!(stage.protocol_errors(), 0);
     let got = stage.got();
     assert_eq!(got.len(), TASKS as usize * usize::from(CONTEXTS) * 3);
     for (task, header, data) in got {

@@ -46,18 +46,18 @@ fn d9_r1_short_messages_of_what_is_over_take_no_place_and_give_their_credit_back
     assert_eq!(heard(&stage), before + 10);
     stage.play(&[(case, members)]);
     // Of what is to come there is a place for so many, and of nobody for none.
-    let strays = stage.contexts[0].counters().protocol_errors;
+    let protocol_errors = stage.contexts[0].counters().protocol_errors;
     let (client, future) = (peer.client(), [0, 9, 0, 0, 5]);
     for (count, (task, context)) in (1..).zip([(1, 1), (3, 0), (3, 1)]) {
         let nobody = Endpoint::from_parts(client, task, ContextOffset(context));
         forge(&mut stage, nobody, SHORT, future, &[]);
-        assert_eq!(stage.contexts[0].counters().protocol_errors, strays + count);
+        assert_eq!(stage.contexts[0].counters().protocol_errors, protocol_errors + count);
     }
     forge(&mut stage, peer, SHORT, future, &[0; SHORT_LIMIT + 1]);
-    assert_eq!(stage.contexts[0].counters().protocol_errors, strays + 4);
+    assert_eq!(stage.contexts[0].counters().protocol_errors, protocol_errors + 4);
     for (tag, stray) in [(1, 4), (2, 4), (3, 4), (4, 4), (5, 5), (6, 6)] {
         forge(&mut stage, peer, SHORT, [0, 9, 0, tag, 5], &[0; SHORT_LIMIT]);
-        assert_eq!(stage.contexts[0].counters().protocol_errors, strays + stray);
+        assert_eq!(stage.contexts[0].counters().protocol_errors, protocol_errors + stray);
     }
 }
 

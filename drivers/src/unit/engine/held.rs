@@ -1,7 +1,7 @@
 //! An engine as a unit's [`Network`] has it: made for its adapter, run, and asked while its token is held.
 
 use super::super::MessageUnit;
-use super::super::fifo::{self, Reception, Station};
+use super::super::fifo::{self, PortState, Reception};
 use super::super::network::{Held, HeldFrames, Network};
 use super::super::responder::ANSWER_SLOTS;
 use super::super::slots::CopySlots;
@@ -36,17 +36,17 @@ impl<A: ReliableAdapter> Network for A {
         ReliableAdapter::most_peers(self)
     }
 
-    fn engine(self, stations: &[Station], mtu: usize, nodes: u32) -> Self::Engine {
-        let ports = stations.len();
+    fn engine(self, port_states: &[PortState], mtu: usize, nodes: u32) -> Self::Engine {
+        let ports = port_states.len();
         let (slots, mut long, mut short) =
             CopySlots::new((ports * COPY_SLOTS + ANSWER_SLOTS, mtu), ports * SHORT_SLOTS);
-        let ports: Vec<_> = stations
+        let ports: Vec<_> = port_states
             .iter()
-            .map(|station| {
+            .map(|port_state| {
                 let (injector, reception, ends) =
-                    fifo::fifos(slots, &mut long, &mut short, RX_BUFFERS, station.record);
-                station.injection.lock().injector = Some(injector);
-                *station.reception.lock() = Some(reception);
+                    fifo::fifos(slots, &mut long, &mut short, RX_BUFFERS, port_state.record);
+                port_state.injection.lock().injector = Some(injector);
+                *port_state.reception.lock() = Some(reception);
                 EnginePort::new(ends)
             })
             .collect();

@@ -49,7 +49,7 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
                 }
                 NodeRoute::Torus(node, HeaderTemplate::new(self.me, target), deaths)
             }
-            Path::Local(port) => NodeRoute::Local(port, &self.unit.stations.get(usize::from(port))?.bell),
+            Path::Local(port) => NodeRoute::Local(port, &self.unit.port_states.get(usize::from(port))?.bell),
         })
     }
 
@@ -277,7 +277,7 @@ impl<P: Platform, N: Network> Liveness for NodePort<P, N> {
     }
 
     fn note_awaited(&mut self, node: Option<u32>) {
-        self.station.record.note_awaited(node);
+        self.port_state.record.note_awaited(node);
     }
 }
 
@@ -286,18 +286,18 @@ impl<P: Platform, N: Network> Receiving for NodePort<P, N> {
 
     #[inline]
     fn is_quiet(&mut self) -> bool {
-        self.station.bell.is_quiet() && self.engine_rests()
+        self.port_state.bell.is_quiet() && self.engine_rests()
     }
 
     #[inline]
     fn seems_quiet(&mut self) -> bool {
-        self.station.bell.is_quiet() && self.engine_rests_on()
+        self.port_state.bell.is_quiet() && self.engine_rests_on()
     }
 
     fn look(&mut self) {
         self.look_everywhere();
         // The hart is awake.
-        self.station.bell.ring();
+        self.port_state.bell.ring();
     }
 
     #[inline]
@@ -374,14 +374,14 @@ impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
     }
 
     fn waker(&self) -> NodeWaker<P> {
-        let bell = &self.station.bell;
+        let bell = &self.port_state.bell;
         let heard = if self.agent || self.unit.engine.is_none() { bell } else { &RUNG };
         NodeWaker { bell, heard, platform: core::marker::PhantomData }
     }
 
     fn arm(&mut self) {
         self.look_everywhere();
-        self.station.bell.arm(P::hart());
+        self.port_state.bell.arm(P::hart());
         if let Some(tree) = self.tree {
             tree.look();
         }
@@ -392,11 +392,11 @@ impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
     }
 
     fn disarm(&mut self) {
-        self.station.bell.disarm();
+        self.port_state.bell.disarm();
         self.look_everywhere();
         // Packets that were refused are tried again before the next sleep.
-        if self.station.listens.load(Ordering::Relaxed) && self.shm.is_settled() {
-            self.station.listens.store(false, Ordering::Relaxed);
+        if self.port_state.listens.load(Ordering::Relaxed) && self.shm.is_settled() {
+            self.port_state.listens.store(false, Ordering::Relaxed);
         }
     }
 

@@ -2,7 +2,7 @@
 
 mod device;
 
-use super::fifo::{Arrived, Injector, Reception, Station};
+use super::fifo::{Arrived, Injector, PortState, Reception};
 use super::network::{Network, Ran};
 use super::running::{Doorbell, ring};
 use super::{MessageUnit, OpenError, Sharing};
@@ -32,7 +32,7 @@ static RUNG: Bell = Bell::rung();
 /// then on waits for its next opening.
 pub struct NodePort<P: Platform, N: Network> {
     unit: &'static MessageUnit<P, N>,
-    station: &'static Station,
+    port_state: &'static PortState,
     number: u16,
     /// Whose injection FIFO the port uses: its own, or that of context 0.
     injection: u16,
@@ -142,24 +142,24 @@ impl<P: Platform, N: Network> NodePort<P, N> {
         me: Endpoint,
         sharing: Sharing,
     ) -> Result<Self, OpenError> {
-        let station = unit.stations.get(usize::from(number)).ok_or(OpenError::NoSuchPort)?;
+        let port_state = unit.port_states.get(usize::from(number)).ok_or(OpenError::NoSuchPort)?;
         let shm = unit.shm.open(number, me).map_err(|error| match error {
             ShmOpenError::NoSuchPort => OpenError::NoSuchPort,
             ShmOpenError::InUse => OpenError::InUse,
         })?;
         let injection = if sharing == Sharing::Shared { group } else { number };
         let injector = take_injector(unit, injection, sharing)?;
-        station.record.set_open(true);
+        port_state.record.set_open(true);
         Ok(Self {
             unit,
-            station,
+            port_state,
             number,
             injection,
             injection_bell: unit.doorbells.of(injection),
             doorbell: unit.doorbells.of(number),
             agent: unit.agent.is_some(),
             injector,
-            reception: station.reception.lock().take(),
+            reception: port_state.reception.lock().take(),
             shm,
             local_first: true,
             starved: false,
@@ -188,7 +188,7 @@ impl<P: Platform, N: Network> NodePort<P, N> {
     /// What is rung for it.
     #[cfg(test)]
     pub(super) fn bell(&self) -> &'static Bell {
-        &self.station.bell
+        &self.port_state.bell
     }
 
     /// A packet is about to be queued: notes the message that it begins. Before, so that whoever receives it is never earlier.
@@ -280,7 +280,7 @@ impl<P: Platform, N: Network> NodePort<P, N> {
         header: &[u8],
         data: &Source,
     ) -> Result<(), Full> {
-        self.station.listens.store(true, Ordering::Relaxed);
+        self.port_state.listens.store(true, Ordering::Relaxed);
         let pushed = self.shm.push_zcopy(target, envelope, header, data);
         self.pushed_locally(target, pushed)
     }
@@ -311,7 +311,7 @@ impl<P: Platform, N: Network> NodePort<P, N> {
     #[cold]
     #[inline(never)]
     fn with_shared<R>(&self, what: impl FnOnce(&mut Injector) -> R) -> Option<R> {
-        self.unit.stations.get(usize::from(self.injection))?.injection.lock().injector.as_mut().map(what)
+        self.unit.port_states.get(usize::from(self.injection))?.injection.lock().injector.as_mut().map(what)
     }
 
     /// Lets the engine know of new descriptors or returned buffers.
@@ -340,9 +340,9 @@ impl<P: Platform, N: Network> NodePort<P, N> {
     /// What became of a packet for port `target` of this node.
     #[inline]
     fn pushed_locally(&mut self, target: u16, result: Result<(), PushError>) -> Result<(), Full> {
-        let target = self.unit.stations.get(usize::from(target));
+        let target = self.unit.port_states.get(usize::from(target));
         if result.is_err() {
-            self.station.listens.store(true, Ordering::Relaxed);
+            self.port_state.listens.store(true, Ordering::Relaxed);
         }
         match (target, result) {
             (Some(target), Ok(())) => self.ring_locally(&target.bell),
@@ -356,7 +356,7 @@ impl<P: Platform, N: Network> NodePort<P, N> {
     /// Lets a port of this node know that there is a packet for it.
     #[inline]
     fn ring_locally(&self, bell: &Bell) {
-        let sent = &self.station.local_packets;
+        let sent = &self.port_state.local_packets;
         sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         ring::<P>(bell);
     }
@@ -387,7 +387,7 @@ impl<P: Platform, N: Network> NodePort<P, N> {
         if let Some(reception) = &mut self.reception {
             // There is room: the ring is as long as there are buffers.
             let _ = reception.returned.push(buffer);
-            self.station.record.note_consumed();
+            self.port_state.record.note_consumed();
             self.ring(self.doorbell);
         }
     }
@@ -395,7 +395,7 @@ impl<P: Platform, N: Network> NodePort<P, N> {
     /// Whether anything may have arrived, as far as the port has heard.
     #[inline]
     fn may_pull(&mut self) -> bool {
-        self.fresh |= self.station.bell.take();
+        self.fresh |= self.port_state.bell.take();
         self.fresh
     }
 
@@ -463,13 +463,13 @@ fn take_injector<P: Platform, N: Network>(
     if unit.engine.is_none() {
         return Ok(None);
     }
-    let station = unit.stations.get(usize::from(injection)).ok_or(OpenError::NoSuchPort)?;
-    let mut held = station.injection.lock();
+    let port_state = unit.port_states.get(usize::from(injection)).ok_or(OpenError::NoSuchPort)?;
+    let mut held = port_state.injection.lock();
     match sharing {
         Sharing::Exclusive if held.sharers == 0 => held.injector.take().map(Some).ok_or(OpenError::Sharing),
         Sharing::Shared if held.injector.is_some() => {
             held.sharers += 1;
-            station.shared.store(true, Ordering::Relaxed);
+            port_state.shared.store(true, Ordering::Relaxed);
             Ok(None)
         }
         _ => Err(OpenError::Sharing),
@@ -481,15 +481,15 @@ impl<P: Platform, N: Network> Drop for NodePort<P, N> {
         if self.starved {
             self.note_starved(false);
         }
-        self.station.record.set_open(false);
-        *self.station.reception.lock() = self.reception.take();
-        if let Some(station) = self.unit.stations.get(usize::from(self.injection)) {
-            let mut held = station.injection.lock();
+        self.port_state.record.set_open(false);
+        *self.port_state.reception.lock() = self.reception.take();
+        if let Some(port_state) = self.unit.port_states.get(usize::from(self.injection)) {
+            let mut held = port_state.injection.lock();
             match self.injector.take() {
                 Some(own) => held.injector = Some(own),
                 None => {
                     held.sharers = held.sharers.saturating_sub(1);
-                    station.shared.store(held.sharers > 0, Ordering::Relaxed);
+                    port_state.shared.store(held.sharers > 0, Ordering::Relaxed);
                 }
             }
         }

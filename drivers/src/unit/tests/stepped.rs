@@ -305,7 +305,7 @@ fn d4_the_state_block_follows_the_packets() {
     for message in 0..3 {
         a.push_bcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 0), message), &[], &[0; 100]).unwrap();
     }
-    let counters = |unit: &Unit<10>| unit.stations[0].record.counts();
+    let counters = |unit: &Unit<10>| unit.port_states[0].record.counts();
     assert_eq!(counters(units[0]), [3, 0, 0, 0]);
     let arrival = next(&mut b, || {
         a.progress();
@@ -322,7 +322,7 @@ fn d4_s3_the_state_block_names_the_node_for_which_there_was_no_place() {
     let net = Net::new(3);
     let units = units::<11>(&net, 3, 1, None);
     let (mut a, _b, mut c) = (open(units[0], 0), open(units[1], 0), open(units[2], 0));
-    let record = &units[0].stations[0].record;
+    let record = &units[0].port_states[0].record;
     let push = |a: &mut TestPort<11>, node: u32| {
         a.push_bcopy(torus(node), &envelope(endpoint(0, 0), endpoint(node, 0), 1), &[], &[0; 8])
     };

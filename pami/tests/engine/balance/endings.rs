@@ -160,11 +160,11 @@ fn d9_l3_a_chunk_that_is_not_what_it_says_or_belongs_between_two_elements_adds_n
     between[8] += 4;
     // It says that its elements are lent, and has them with it.
     lent[14] |= 2;
-    for (header, strays) in [(between, 0), (lent, 1)] {
+    for (header, protocol_errors) in [(between, 0), (lent, 1)] {
         stage.forge(chunk.envelope(), &header, chunk.data());
         stage.turn(&[1]);
         let seen = (bytes(region.memory()), stage[1].counters().protocol_errors);
-        assert_eq!(seen, (before.clone(), strays));
+        assert_eq!(seen, (before.clone(), protocol_errors));
     }
     stage.world.forge(chunk);
     stage.quiet();

@@ -126,7 +126,7 @@ fn m3_objects_in_the_callers_memory_need_no_other_and_stay_in_order() {
     assert!(numbers.eq(0..(OPERATIONS + MORE) as u32));
     assert!(stage.cookies().into_iter().eq(0..=MORE));
     assert!(objects.iter().all(|object| !object.is_busy()));
-    assert_eq!(stage.strays(), 0);
+    assert_eq!(stage.protocol_errors(), 0);
 }
 
 #[test]

@@ -95,6 +95,6 @@ proptest! {
         prop_assert_eq!(eager_seen, eager_sent);
         seen.sort_unstable();
         prop_assert_eq!(seen, sent);
-        prop_assert_eq!((stage.strays(), stage.destroy(0)), (0, Ok(())));
+        prop_assert_eq!((stage.protocol_errors(), stage.destroy(0)), (0, Ok(())));
     }
 }

@@ -418,7 +418,10 @@ impl Run {
                 wrong.push(format!("{to} got {got:?} of {:?}", self.puts[to]));
             }
             if self.stage[to].counters().protocol_errors > 0 {
-                wrong.push(format!("{to} counts {} strays", self.stage[to].counters().protocol_errors));
+                wrong.push(format!(
+                    "{to} counts {} protocol errors",
+                    self.stage[to].counters().protocol_errors
+                ));
             }
         }
         if play.is_over() {

@@ -431,7 +431,7 @@ impl Stage {
     }
 
     /// Packets that no context could make sense of.
-    pub fn strays(&self) -> u64 {
+    pub fn protocol_errors(&self) -> u64 {
         self.contexts.iter().map(|context| context.counters().protocol_errors).sum()
     }
 

@@ -25,7 +25,7 @@ const MOST_NOTICES: usize = 64;
 /// The tree with a stream at each node.
 pub struct TreeSwitch<S> {
     tree: Tree,
-    stations: Vec<NodeLink<S>>,
+    links: Vec<NodeLink<S>>,
     shipping: Shipping<S>,
     delay: Option<(Duration, Duration)>,
     seed: u64,
@@ -56,7 +56,7 @@ impl<S: Read + Write> TreeSwitch<S> {
     pub fn new(nodes: u32, io_nodes: u32, room: usize, faults: Option<Faults>) -> Self {
         Self {
             tree: Tree::new(nodes, room),
-            stations: (0..nodes).map(|_| NodeLink::new()).collect(),
+            links: (0..nodes).map(|_| NodeLink::new()).collect(),
             shipping: Shipping::new(nodes, io_nodes),
             delay: faults.and_then(|faults| faults.delay),
             seed: faults.map_or(0, |faults| faults.seed),
@@ -69,7 +69,7 @@ impl<S: Read + Write> TreeSwitch<S> {
 
     /// The stream of `node`, while it lives.
     pub fn stream(&self, node: u32) -> Option<&S> {
-        self.stations.get(node as usize)?.stream.as_ref().map(FrameStream::get_ref)
+        self.links.get(node as usize)?.stream.as_ref().map(FrameStream::get_ref)
     }
 
     /// `node` has died.
@@ -104,28 +104,28 @@ impl<S: Read + Write> TreeSwitch<S> {
     /// When a packet that was held back can go into the tree.
     pub fn due(&self) -> Option<Duration> {
         self.delay?;
-        let due = |(rank, station): (u32, &NodeLink<S>)| {
-            let routes = station.ports.iter().flatten().filter(|port| self.tree.has_room(rank, port.route));
+        let due = |(rank, link): (u32, &NodeLink<S>)| {
+            let routes = link.ports.iter().flatten().filter(|port| self.tree.has_room(rank, port.route));
             routes.filter_map(|port| port.pending.front()).map(|&(due, _)| due).min()
         };
-        self.awake.holding().map(|rank| (rank, &self.stations[rank as usize])).filter_map(due).min()
+        self.awake.holding().map(|rank| (rank, &self.links[rank as usize])).filter_map(due).min()
     }
 
     /// Takes all whole frames of one node in. None has to wait: what has no credit is dropped.
     fn take_in(&mut self, rank: u32, now: Duration, record: Recorder) -> bool {
         let mut taken = false;
         loop {
-            let Some(station) = self.stations.get_mut(rank as usize) else {
+            let Some(link) = self.links.get_mut(rank as usize) else {
                 return self.take_answers(rank, record);
             };
-            let Some(stream) = &mut station.stream else { return taken };
+            let Some(stream) = &mut link.stream else { return taken };
             let frame = stream.frame().map(<[u8]>::to_vec);
             let skipped = stream.take_skipped();
             let unfit = skipped.short + skipped.long;
             if frame.is_some() {
                 stream.consume();
             }
-            station.dropped.unfit += unfit;
+            link.dropped.unfit += unfit;
             if unfit > 0 {
                 self.complain(rank, || "it sent a frame of an unfit length".into());
             }
@@ -146,9 +146,9 @@ impl<S: Read + Write> TreeSwitch<S> {
             let packet =
                 frame::read(&frame, rank).ok().and_then(|packet| combine::TreePacket::parse(packet).ok());
             let Some(combine::TreePacket { envelope, payload }) = packet else { continue };
-            if let Some(station) = self.stations.get_mut(envelope.origin as usize)
+            if let Some(link) = self.links.get_mut(envelope.origin as usize)
                 && envelope.kind == TreePacketKind::Reply
-                && self.shipping.answer(rank, &mut station.calls, &envelope, payload)
+                && self.shipping.answer(rank, &mut link.calls, &envelope, payload)
             {
                 self.awake.wake([envelope.origin]);
             }
@@ -157,15 +157,15 @@ impl<S: Read + Write> TreeSwitch<S> {
 
     /// A node's call goes to its I/O node.
     fn ship(&mut self, rank: u32, envelope: TreeEnvelope, payload: &[u8]) {
-        let station = &mut self.stations[rank as usize];
-        station.control += 1;
-        match self.shipping.call(rank, &mut station.calls, envelope, payload) {
+        let link = &mut self.links[rank as usize];
+        link.control += 1;
+        match self.shipping.call(rank, &mut link.calls, envelope, payload) {
             Ok(to) => {
                 self.tree.carry_up(rank, frame::FRAME_BYTES + payload.len());
                 self.awake.wake(to);
             }
             Err(()) => {
-                station.dropped.overrun += 1;
+                link.dropped.overrun += 1;
                 self.complain(rank, || "it sent more calls than it may have under way".into());
             }
         }
@@ -173,7 +173,7 @@ impl<S: Read + Write> TreeSwitch<S> {
 
     /// Does what a frame asks for, or counts why not.
     fn admit(&mut self, rank: u32, frame: &[u8], now: Duration) {
-        let dropped = &mut self.stations[rank as usize].dropped;
+        let dropped = &mut self.links[rank as usize].dropped;
         let packet = match frame::read(frame, rank) {
             Ok(packet) => packet,
             Err(wrong) => {
@@ -214,39 +214,39 @@ impl<S: Read + Write> TreeSwitch<S> {
     }
 
     fn hello(&mut self, rank: u32, claimed: u32) {
-        let nodes = self.stations.len();
-        let station = &mut self.stations[rank as usize];
-        station.control += 1;
+        let nodes = self.links.len();
+        let link = &mut self.links[rank as usize];
+        link.control += 1;
         if claimed as usize != nodes {
-            station.dropped.malformed += 1;
+            link.dropped.malformed += 1;
             return self.complain(rank, || format!("it says there are {claimed} nodes, there are {nodes}"));
         }
-        station.joined = true;
+        link.joined = true;
         // A hurried one gets one answer.
-        if station.notices.iter().all(|notice| notice.kind != TreePacketKind::Welcome) {
+        if link.notices.iter().all(|notice| notice.kind != TreePacketKind::Welcome) {
             let welcome = TreeEnvelope::new(TreePacketKind::Welcome, ClassRoute::WORLD, NETWORK);
-            station.notices.push_back(TreeEnvelope { argument: claimed, ..welcome });
+            link.notices.push_back(TreeEnvelope { argument: claimed, ..welcome });
         }
     }
 
     /// Takes in what counts in a window: credit, and data that waits for its time.
     fn accept(&mut self, rank: u32, envelope: &TreeEnvelope, payload: &[u8], now: Duration) {
         let role = self.tree.role(rank, envelope.route);
-        let station = &mut self.stations[rank as usize];
-        let number = station.delayed;
+        let link = &mut self.links[rank as usize];
+        let number = link.delayed;
         let may = role.is_some_and(|role| role.contributes || envelope.kind != TreePacketKind::Contribute);
-        let Some(port) = station.port(envelope.route).filter(|_| may) else {
+        let Some(port) = link.port(envelope.route).filter(|_| may) else {
             // The route may have been given up when this was on its way.
-            station.dropped.no_route += 1;
+            link.dropped.no_route += 1;
             return;
         };
         let possible = port.window.hear(envelope.taken);
         if envelope.kind == TreePacketKind::Credit {
-            station.control += 1;
+            link.control += 1;
             return;
         }
         if !possible || !port.window.arrive() {
-            station.dropped.overrun += 1;
+            link.dropped.overrun += 1;
             return self.complain(rank, || "it sent more than it had credit for".into());
         }
         let packet = match envelope.kind {
@@ -260,19 +260,19 @@ impl<S: Read + Write> TreeSwitch<S> {
         // What is held back stays in order.
         let last = port.pending.back().map_or(Duration::ZERO, |&(due, _)| due);
         port.pending.push_back((due.max(last), packet));
-        station.delayed += u64::from(self.delay.is_some());
+        link.delayed += u64::from(self.delay.is_some());
     }
 
     fn allocate(&mut self, rank: u32, tag: u32, payload: &[u8]) {
-        self.stations[rank as usize].control += 1;
-        if self.stations[rank as usize].notices.len() >= MOST_NOTICES {
-            self.stations[rank as usize].dropped.overrun += 1;
+        self.links[rank as usize].control += 1;
+        if self.links[rank as usize].notices.len() >= MOST_NOTICES {
+            self.links[rank as usize].dropped.overrun += 1;
             return;
         }
         let roles = RouteMembers::read(payload).and_then(|members| self.tree.roles(rank, members));
         let change = roles.ok_or(Status::BadMembers).and_then(|roles| {
-            let mut members = roles.iter().zip(&self.stations).filter(|(role, _)| role.is_member());
-            if members.any(|(_, station)| station.notices.len() >= MOST_NOTICES) {
+            let mut members = roles.iter().zip(&self.links).filter(|(role, _)| role.is_member());
+            if members.any(|(_, link)| link.notices.len() >= MOST_NOTICES) {
                 return Err(Status::Busy);
             }
             self.tree.allocate(rank, tag, &roles)
@@ -281,10 +281,10 @@ impl<S: Read + Write> TreeSwitch<S> {
             Ok(Change { route, tag, members }) => {
                 self.opened += 1;
                 for (member, role) in members {
-                    let station = &mut self.stations[member as usize];
-                    station.ports[usize::from(route.id)] = Some(Port::new(route));
+                    let link = &mut self.links[member as usize];
+                    link.ports[usize::from(route.id)] = Some(Port::new(route));
                     let opened = TreeEnvelope::new(TreePacketKind::Opened, route, rank);
-                    station.notices.push_back(TreeEnvelope { argument: tag, role, ..opened });
+                    link.notices.push_back(TreeEnvelope { argument: tag, role, ..opened });
                     self.awake.wake([member]);
                 }
             }
@@ -292,32 +292,32 @@ impl<S: Read + Write> TreeSwitch<S> {
                 self.refused += 1;
                 let refused = TreeEnvelope::new(TreePacketKind::Refused, ClassRoute::WORLD, NETWORK);
                 let refused = TreeEnvelope { argument: tag, status, ..refused };
-                self.stations[rank as usize].notices.push_back(refused);
+                self.links[rank as usize].notices.push_back(refused);
             }
         }
     }
 
     fn release(&mut self, rank: u32, route: ClassRoute) {
-        self.stations[rank as usize].control += 1;
+        self.links[rank as usize].control += 1;
         let Some(Change { tag, members, .. }) = self.tree.release(rank, route) else {
-            self.stations[rank as usize].dropped.no_route += 1;
+            self.links[rank as usize].dropped.no_route += 1;
             return;
         };
         for (member, role) in members {
-            let station = &mut self.stations[member as usize];
-            station.ports[usize::from(route.id)] = None;
+            let link = &mut self.links[member as usize];
+            link.ports[usize::from(route.id)] = None;
             let closed = TreeEnvelope::new(TreePacketKind::Closed, route, rank);
-            station.notices.push_back(TreeEnvelope { argument: tag, role, ..closed });
+            link.notices.push_back(TreeEnvelope { argument: tag, role, ..closed });
             self.awake.wake([member]);
         }
     }
 
     /// Puts what is due into the tree, as far as there is room.
     fn inject(&mut self, rank: u32, now: Duration) -> bool {
-        let Self { tree, stations, .. } = self;
-        let Some(station) = stations.get_mut(rank as usize) else { return false };
+        let Self { tree, links, .. } = self;
+        let Some(link) = links.get_mut(rank as usize) else { return false };
         let (mut moved, mut left) = (false, 0);
-        for port in station.ports.iter_mut().flatten() {
+        for port in link.ports.iter_mut().flatten() {
             while port.pending.front().is_some_and(|&(due, _)| due <= now) && tree.has_room(rank, port.route)
             {
                 let Some((_, packet)) = port.pending.pop_front() else { break };
@@ -327,7 +327,7 @@ impl<S: Read + Write> TreeSwitch<S> {
             left += port.pending.len();
         }
         self.awake.hold(rank, left > 0);
-        if left == 0 && station.left.is_some() && !std::mem::replace(&mut station.death_told, true) {
+        if left == 0 && link.left.is_some() && !std::mem::replace(&mut link.death_told, true) {
             tree.node_died(rank);
             moved = true;
         }
@@ -336,31 +336,31 @@ impl<S: Read + Write> TreeSwitch<S> {
 
     /// Gives one node its notices, packets and credits while its stream has room for them.
     fn give_out(&mut self, rank: u32, record: Recorder) -> bool {
-        let Self { tree, stations, shipping, .. } = self;
-        let Some(station) = stations.get_mut(rank as usize) else {
+        let Self { tree, links, shipping, .. } = self;
+        let Some(link) = links.get_mut(rank as usize) else {
             return shipping.io_node(rank).is_some_and(|io_node| io_node.give_out(rank, record));
         };
         let mut given = false;
-        while station.takes()
-            && let Some((answer, payload)) = station.calls.next()
+        while link.takes()
+            && let Some((answer, payload)) = link.calls.next()
         {
             tree.carry_down(rank, frame::FRAME_BYTES + payload.len());
-            station.send(rank, &answer, &payload, record);
-            station.control += 1;
+            link.send(rank, &answer, &payload, record);
+            link.control += 1;
             given = true;
         }
-        while station.takes()
-            && let Some(notice) = station.notices.pop_front()
+        while link.takes()
+            && let Some(notice) = link.notices.pop_front()
         {
-            station.send(rank, &notice, &[], record);
-            station.control += 1;
+            link.send(rank, &notice, &[], record);
+            link.control += 1;
             given = true;
         }
         for offset in 0..CLASS_ROUTES {
-            let id = (station.turn + offset) % CLASS_ROUTES;
-            while station.takes()
-                && let Some(port) = &mut station.ports[id]
-                && (station.left.is_some() || port.window.may_send())
+            let id = (link.turn + offset) % CLASS_ROUTES;
+            while link.takes()
+                && let Some(port) = &mut link.ports[id]
+                && (link.left.is_some() || port.window.may_send())
                 && let Some(packet) = tree.eject(rank, port.route)
             {
                 port.window.take_all_but((port.pending.len() + tree.waiting(rank, port.route)) as u16);
@@ -378,28 +378,28 @@ impl<S: Read + Write> TreeSwitch<S> {
                     ..TreeEnvelope::new(kind, port.route, packet.origin)
                 };
                 port.window.send();
-                station.turn = id + 1;
-                if station.send(rank, &envelope, &packet.payload, record) {
-                    station.delivered += packet.frame_bytes();
+                link.turn = id + 1;
+                if link.send(rank, &envelope, &packet.payload, record) {
+                    link.delivered += packet.frame_bytes();
                 } else {
-                    station.dropped.undelivered += 1;
+                    link.dropped.undelivered += 1;
                 }
                 given = true;
             }
         }
         for id in 0..CLASS_ROUTES {
-            let Some(port) = &mut station.ports[id] else { continue };
+            let Some(port) = &mut link.ports[id] else { continue };
             port.window.take_all_but((port.pending.len() + tree.waiting(rank, port.route)) as u16);
             let route = port.route;
-            if port.window.owes() && station.stream.is_some() && station.takes() {
-                let taken = station.port(route).map_or(0, |port| port.window.tell());
-                station.send(
+            if port.window.owes() && link.stream.is_some() && link.takes() {
+                let taken = link.port(route).map_or(0, |port| port.window.tell());
+                link.send(
                     rank,
                     &TreeEnvelope { taken, ..TreeEnvelope::new(TreePacketKind::Credit, route, NETWORK) },
                     &[],
                     record,
                 );
-                station.control += 1;
+                link.control += 1;
                 given = true;
             }
         }
@@ -408,13 +408,13 @@ impl<S: Read + Write> TreeSwitch<S> {
 
     /// Notes what is wrong with a node, unless it is known.
     pub fn complain(&mut self, rank: u32, why: impl FnOnce() -> String) {
-        let Some(station) = self.stations.get_mut(rank as usize) else { return };
-        if station.complaints == MAX_COMPLAINTS {
+        let Some(link) = self.links.get_mut(rank as usize) else { return };
+        if link.complaints == MAX_COMPLAINTS {
             return;
         }
         let text = format!("node {rank}, tree: {}", why());
         if !self.complaints.contains(&text) {
-            station.complaints += 1;
+            link.complaints += 1;
             self.complaints.push(text);
         }
     }
@@ -426,39 +426,39 @@ impl<S: Read + Write> TreeSwitch<S> {
 
     /// All counters.
     pub fn statistics(&self) -> TreeStatistics {
-        let node = |(station, counters): (&NodeLink<S>, &super::model::TreeCounters)| TreeNodeStatistics {
-            joined: station.joined,
-            left: station.left.clone(),
+        let node = |(link, counters): (&NodeLink<S>, &super::model::TreeCounters)| TreeNodeStatistics {
+            joined: link.joined,
+            left: link.left.clone(),
             injected: counters.injected,
-            delivered: station.delivered,
+            delivered: link.delivered,
             up: counters.up,
             down: counters.down,
             combined: counters.combined,
-            control: station.control,
-            delayed: station.delayed,
-            dropped: station.dropped,
+            control: link.control,
+            delayed: link.delayed,
+            dropped: link.dropped,
         };
         TreeStatistics {
             steps: self.tree.steps(),
             opened: self.opened,
             refused: self.refused,
             shipped: self.shipping.shipped(),
-            nodes: self.stations.iter().zip(self.tree.counters()).map(node).collect(),
+            nodes: self.links.iter().zip(self.tree.counters()).map(node).collect(),
         }
     }
 
     /// What every router and stream holds, for people.
     pub fn dump(&self) -> String {
         let mut text = format!("tree: {} packets in flight\n", self.tree.in_flight());
-        for (rank, station) in (0..).zip(&self.stations) {
+        for (rank, link) in (0..).zip(&self.links) {
             // Writing to a String cannot fail.
             let _ = write!(text, "node {rank}: tree router ");
             let _ = self.tree.describe(rank, &mut text);
-            let pending: usize = station.ports.iter().flatten().map(|port| port.pending.len()).sum();
+            let pending: usize = link.ports.iter().flatten().map(|port| port.pending.len()).sum();
             if pending > 0 {
                 let _ = write!(text, "; {pending} packets wait before it");
             }
-            let _ = describe(&station.stream, &station.left, &mut text);
+            let _ = describe(&link.stream, &link.left, &mut text);
         }
         self.shipping.describe(&mut text);
         text
@@ -474,14 +474,14 @@ impl<S: Read + Write> Rounds<S> for TreeSwitch<S> {
         if let Some(io_node) = self.shipping.io_node(rank) {
             return Some(io_node.plug());
         }
-        let station = self.stations.get_mut(rank as usize)?;
-        Some(Plug { stream: &mut station.stream, left: &mut station.left })
+        let link = self.links.get_mut(rank as usize)?;
+        Some(Plug { stream: &mut link.stream, left: &mut link.left })
     }
 
     fn departed(&mut self, rank: u32) {
         let Some(io_node) = self.shipping.io_node(rank) else { return };
         for call in io_node.abandon() {
-            shipping::fail(&mut self.stations[call.origin as usize].calls, &call);
+            shipping::fail(&mut self.links[call.origin as usize].calls, &call);
             self.awake.changed_also(call.origin);
         }
     }
