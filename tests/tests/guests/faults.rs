@@ -34,7 +34,8 @@ on_both_architectures! {
         let run = Run::new("npb-is").arch(arch).torus("2").tree(false).faults("drop=10%,seed=1");
         let run = run.bootargs_override(0, told(0)).bootargs_override(1, told(1)).timeout(DEADLINE);
         let outcome = run.run().unwrap();
-        assert_eq!(outcome.ending, Ending::NodeFailed, "{}", outcome.explain());
+        // Each may miss a frame of the other's, and then both are gone before either is stopped.
+        assert!(!outcome.success() && outcome.ending != Ending::Deadline, "{}", outcome.explain());
         let mut reports = outcome.reports();
         assert!(reports.any(|line| line.contains("said to lose nothing")), "{}", outcome.explain());
     }
