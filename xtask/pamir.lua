@@ -203,7 +203,7 @@ function link.dissector(buffer, pinfo, tree)
     buffer(12, 4):le_uint(), buffer(16, 4):le_uint(), buffer(30, 1):uint())
   if flags % 2 == 0 or flags >= 128 then
     local kind = flags >= 128 and (flags % 2 == 1 and "Void" or "Ready")
-      or handshake >= 8 and "Keep" or handshake >= 4 and "Released" or handshake >= 2 and "Release"
+      or handshake == 10 and "Last" or handshake >= 8 and "Keep" or handshake >= 4 and "Released" or handshake >= 2 and "Release"
       or handshake >= 1 and "Connect" or flags >= 64 and "Not ready" or flags >= 2 and "Probe" or "Acknowledgement"
     pinfo.cols.info = kind .. ", " .. says
     return LINK

@@ -357,6 +357,9 @@ pub trait ReliableAdapter: Adapter {
     /// All nodes are up: calls of other nodes are answered from now on.
     fn admit(&mut self) {}
 
+    /// This node has nothing under way: peers need not stay for it.
+    fn say_last(&mut self) {}
+
     /// Until when to run the engine, although all is sent, so that peers hear what arrived here.
     fn linger_until(&self) -> u64 {
         0

@@ -98,6 +98,8 @@ bitflags! {
         /// A word follows. With `PACKET` the packet is a *void*, and bit `i` says that the one `i + 1` behind it is one too;
         /// else the context with these [bits](pami::endpoint::Endpoint::to_bits), which was not ready, is.
         const WORD = 128;
+        /// The other side has acknowledged all that the sender sent: it need not stay to do so again.
+        const LAST = Self::RELEASE.bits() | Self::KEEP.bits();
         /// A packet follows that is of no connection.
         const APART = Self::PACKET.bits() | Self::CONNECT.bits() | Self::RELEASE.bits() | Self::RELEASED.bits() | Self::KEEP.bits();
     }

@@ -64,7 +64,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             return Some(buffer);
         }
         // Who said it may wait for an answer that gets lost.
-        self.last_packet = Some(self.now());
+        self.last_answer = Some(self.now());
         let packet = buffer.trimmed(LINK_BYTES as u16, link.length).sent_by(APART);
         self.short = true;
         self.apart.push_back(packet).err()

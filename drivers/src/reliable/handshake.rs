@@ -73,6 +73,8 @@ pub(super) enum Word {
     Released,
     /// Not now.
     Keep,
+    /// You have acknowledged all: I shall not ask again.
+    Last,
 }
 
 /// That, and which connection it means.
@@ -199,8 +201,8 @@ impl Connection {
         let Words { word, to, own, attempt } = words;
         let (is_fresh, is_known) = (to == self.mine, own == self.theirs);
         match (word, self.phase) {
-            (Word::Plain, Phase::Calling) => Heard::Stale,
-            (Word::Plain, _) if is_fresh => self.open(),
+            (Word::Plain | Word::Last, Phase::Calling) => Heard::Stale,
+            (Word::Plain | Word::Last, _) if is_fresh => self.open(),
             // The peer answers: it has heard of this side.
             (Word::Connect, Phase::Calling | Phase::Answering) if is_fresh => {
                 self.theirs = own;
@@ -302,7 +304,7 @@ pub(super) fn hear_stranger(words: &Words) -> Stranger {
     match words.word {
         Word::Connect if words.to == Number::NONE => Stranger::Calls(words.own),
         Word::Connect | Word::Release => Stranger::Reply(released(words)),
-        Word::Plain | Word::Released | Word::Keep => Stranger::Stale,
+        Word::Plain | Word::Released | Word::Keep | Word::Last => Stranger::Stale,
     }
 }
 

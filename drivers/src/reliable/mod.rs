@@ -30,6 +30,10 @@
 //!   packet again now and then. That a node is gone says the network ([`ReliableAdapter::node_died`]): its packets come
 //!   back as [`Outcome::Failed`], further ones are refused, and what it sent last is dropped.
 //!
+//! - *The end.* Who has sent all may be asked to acknowledge once more: the last acknowledgement may be lost. So a node says when all
+//!   that it sent is acknowledged ([`Flags::LAST`](link::Flags::LAST)), and stays for none of its peers that has said so, for others
+//!   a while ([`LINGER_NS`]).
+//!
 //! Frames of the network itself go through as they are. What nodes say to each other before there are connections goes by itself,
 //! see `apart`.
 
@@ -64,10 +68,10 @@ use credit::CreditPool;
 use flights::Flights;
 use handshake::Number;
 use heapless::Deque;
-use peers::{PeerSet, Peers};
+use peers::{Peer, PeerSet, Peers};
 
-/// How long a node stays after a packet came in, to acknowledge it again if that was lost; where nobody tells its peers that it
-/// has ended, besides as long as they may take to ask.
+/// How long a node stays after a packet came in, to acknowledge it again if that was lost, unless its sender has said meanwhile that
+/// it has all acknowledged; where nobody tells its peers that it has ended, besides as long as they may take to ask.
 pub const LINGER_NS: u64 = 200_000_000;
 /// About how many bytes of heap it takes.
 pub const HEAP_BYTES: usize = (IN_FLIGHT + MOST_PEERS) * 2048;
@@ -162,8 +166,9 @@ pub struct Reliable<A, C> {
     busy: u32,
     /// No later than the first of the peers' timers.
     timer: u64,
-    /// When the last packet came in.
+    /// When the last packet came in, and when this node said something last of which it keeps nothing.
     last_packet: Option<u64>,
+    last_answer: Option<u64>,
     /// The time, as of this round; `u64::MAX` before it was read.
     now: u64,
     /// All that has arrived was looked at in this round.
@@ -223,6 +228,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             busy: 0,
             timer: u64::MAX,
             last_packet: None,
+            last_answer: None,
             now: u64::MAX,
             caught_up: false,
             overdue: 0,
@@ -497,8 +503,15 @@ impl<A: Adapter, C: Core> ReliableAdapter for Reliable<A, C> {
         self.apart.pop_front()
     }
 
+    fn say_last(&mut self) {
+        self.tell_last();
+        self.inner.flush();
+    }
+
     fn linger_until(&self) -> u64 {
-        self.last_packet.map_or(0, |at| at + self.linger_ns)
+        let may_ask = |index| self.peers.in_use(index).is_some_and(Peer::may_ask_again);
+        let last_packet = self.last_packet.filter(|_| (0..self.peers.indices()).any(may_ask));
+        last_packet.max(self.last_answer).map_or(0, |at| at + self.linger_ns)
     }
 
     fn node_died(&mut self, node: u32) {

@@ -31,6 +31,7 @@ pub(super) fn link_of(life: u32, words: Words) -> Link {
         Word::Release => Flags::RELEASE,
         Word::Released => Flags::RELEASED,
         Word::Keep => Flags::KEEP,
+        Word::Last => Flags::LAST,
     };
     let (connection, own, attempt) = (words.to.get(), words.own.get(), words.attempt);
     let (sequence, acknowledged) = (Seq::FIRST, Seq::FIRST);
@@ -251,6 +252,20 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             self.told(index, &link);
         }
         taken
+    }
+
+    /// Tells peers that have acknowledged all that they need not stay to do so again.
+    pub(super) fn tell_last(&mut self) {
+        for index in 0..self.peers.indices() {
+            if let Some(peer) = self.peers.in_use(index)
+                && peer.has_last_to_tell()
+                && let last = peer.sender.next()
+                && self.tell(index, Flags::LAST)
+                && let Some(peer) = self.peers.get(index)
+            {
+                peer.told_last = last;
+            }
+        }
     }
 
     /// Sends a frame without a packet to node `rank`, if there is room.

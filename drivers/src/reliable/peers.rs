@@ -5,7 +5,7 @@ use super::handshake::{Connection, Numbers, Phase, may_call};
 use super::receiver::Receiver;
 use super::rto::Rto;
 use super::sender::Sender;
-use crate::link::Link;
+use crate::link::{Link, Seq};
 use crate::ranks::Ranks;
 use alloc::vec::Vec;
 
@@ -19,6 +19,9 @@ pub(super) struct Peer {
     pub(super) connection: Connection,
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
+    /// The packet before which the peer was last told that it has acknowledged all, and before which it has told so.
+    pub(super) told_last: Seq,
+    pub(super) heard_last: Seq,
 }
 
 impl Peer {
@@ -36,6 +39,16 @@ impl Peer {
     /// Whether it may be asked for release.
     pub(super) fn may_part(&self) -> bool {
         !self.dead && self.connection.is_open() && self.is_idle() && !self.sender.is_resting()
+    }
+
+    /// Whether the peer is to be told that it has acknowledged all.
+    pub(super) fn has_last_to_tell(&self) -> bool {
+        !self.dead && self.connection.is_open() && self.is_idle() && self.sender.next() != self.told_last
+    }
+
+    /// Whether the peer may ask once more for what it was sent already.
+    pub(super) fn may_ask_again(&self) -> bool {
+        !self.dead && self.receiver.says().0 != self.heard_last
     }
 
     /// Whether the peer's frame knows of all that was sent, either way.
@@ -88,7 +101,8 @@ impl Peers {
         // Those that were here before count as well: they tell how busy the network is.
         let guess = Rto::guess(self.peers.iter().map(|peer| peer.sender.rto()));
         let (sender, receiver) = (Sender::new(guess), Receiver::new());
-        let peer = Peer { rank, dead: false, connection, sender, receiver };
+        let (told_last, heard_last) = (Seq::FIRST, Seq::FIRST);
+        let peer = Peer { rank, dead: false, connection, sender, receiver, told_last, heard_last };
         match self.peers.get_mut(usize::from(index)) {
             Some(place) => *place = peer,
             None => self.peers.push(peer),

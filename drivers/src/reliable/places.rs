@@ -11,6 +11,7 @@ use crate::link::{Flags, Link};
 fn words_of(link: &Link) -> Words {
     let (to, own) = (Number::new(link.connection), Number::new(link.own));
     let word = [
+        (Flags::LAST, Word::Last),
         (Flags::CONNECT, Word::Connect),
         (Flags::RELEASE, Word::Release),
         (Flags::RELEASED, Word::Released),
@@ -119,7 +120,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                 Stranger::Calls(number) => self.called(source, number),
                 Stranger::Reply(words) => {
                     // It must hear that, even if this node ends.
-                    self.last_packet = Some(self.now());
+                    self.last_answer = Some(self.now());
                     self.reply(source, words);
                 }
             }
@@ -143,7 +144,14 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             }
         }
         match heard {
-            Heard::Counts => return self.take_frame_besides(index, link, buffer),
+            Heard::Counts => {
+                if words.word == Word::Last
+                    && let Some(peer) = self.peers.get(index)
+                {
+                    peer.heard_last = link.sequence;
+                }
+                return self.take_frame_besides(index, link, buffer);
+            }
             Heard::Tell => {
                 let unused = self.take_frame_besides(index, link, buffer);
                 self.tell_soon(index);
@@ -211,7 +219,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         self.reply(node, words);
         if agreed {
             // It must hear that, even if this node ends.
-            self.last_packet = Some(self.now());
+            self.last_answer = Some(self.now());
             self.reliability.released += 1;
             self.vacate(index);
         }

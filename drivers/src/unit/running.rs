@@ -232,7 +232,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     }
 
     /// Waits for the token and does `what` with it.
-    pub(super) fn with_engine<R>(
+    pub(crate) fn with_engine<R>(
         &self,
         what: impl FnOnce(&mut <N::Engine as Token>::Held<'_>) -> R,
     ) -> Option<R> {

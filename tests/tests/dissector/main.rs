@@ -129,6 +129,9 @@ fn x4_wireshark_reads_link_headers() {
     );
     assert_eq!((with.fields["pamir_link.sack"], with.fields["pamir_link.credit"]), (5, 9));
     let alone = Link { length: 0, flags: Flags::RELEASE, own: 4, attempt: 8, ..link };
+    let last = sealed(&Link { flags: Flags::LAST, ..alone }, &[]);
+    let last = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&last]));
+    assert!(last.info.starts_with("Last, connection 12 "), "{}", last.info);
     let alone = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&sealed(&alone, &[])]));
     assert!(alone.info.starts_with("Release, connection 12 "), "{}", alone.info);
     assert_eq!((alone.fields["pamir_link.own"], alone.fields["pamir_link.attempt"]), (4, 8));

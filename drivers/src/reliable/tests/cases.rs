@@ -257,6 +257,40 @@ fn d8_a_node_stays_until_its_peer_had_time_to_hear_that_all_arrived() {
 }
 
 #[test]
+fn d8_a_node_stays_for_no_peer_that_has_all_acknowledged_and_says_so() {
+    for mut bench in [Bench::new(2, 1, Faults::NONE), Bench::new(2, 1, Faults::NONE).without_fabric()] {
+        bench.order(0, 1, 5);
+        bench.order(1, 0, 3);
+        bench.run(SECOND);
+        let stays = |bench: &Bench| [0, 1].map(|node: usize| bench.nodes[node].link.linger_until() > 0);
+        assert_eq!(stays(&bench), [true, true]);
+        // What it says may get lost: then the other stays as long as ever.
+        bench.wire.network().cut[1] = true;
+        bench.nodes[1].link.say_last();
+        let start = now();
+        bench.run_until(SECOND, |_| now() > start + 1_000_000);
+        bench.wire.network().cut[1] = false;
+        bench.nodes[0].link.say_last();
+        bench.run_until(LINGER_NS / 2, |bench| bench.nodes[1].link.linger_until() == 0);
+        assert_eq!(stays(&bench), [true, false]);
+        // It says so once; but again after another packet, for which it is stayed for again.
+        let said = |bench: &Bench| bench.nodes[0].link.faults().reliability.acks;
+        let before = said(&bench);
+        bench.nodes[0].link.say_last();
+        assert_eq!(said(&bench), before);
+        bench.order(0, 1, 1);
+        bench.nodes[0].link.say_last();
+        bench.run(SECOND);
+        assert_eq!((said(&bench), stays(&bench)), (before, [true, true]), "a packet was on its way");
+        bench.nodes[0].link.say_last();
+        bench.order(1, 0, 1);
+        bench.run(SECOND);
+        bench.nodes[1].link.say_last();
+        bench.run_until(LINGER_NS / 2, |bench| bench.nodes.iter().all(|node| node.link.linger_until() == 0));
+    }
+}
+
+#[test]
 fn d8_without_a_fabric_a_node_stays_until_its_peer_had_time_to_ask_again() {
     let mut bench = Bench::new(2, 1, Faults::NONE).without_fabric();
     bench.order(0, 1, 1);

@@ -188,7 +188,15 @@ fn r3_what_each_word_means_to_a_connection() {
     // A packet that knows of this side says that the peer has heard the answer.
     let mut answering = Connection::answer(mine, theirs);
     assert_eq!(answering.hear(says(Word::Plain, earlier, theirs)), Heard::Stale);
-    assert_eq!(answering.hear(says(Word::Plain, mine, theirs)), Heard::Counts);
+    assert_eq!(Connection::call(mine).hear(says(Word::Last, mine, theirs)), Heard::Stale);
+    for word in [Word::Plain, Word::Last] {
+        let mut answering = answering;
+        assert_eq!(
+            (answering.hear(says(word, mine, theirs)), answering.phase()),
+            (Heard::Counts, Phase::Open)
+        );
+    }
+    answering.hear(says(Word::Plain, mine, theirs));
     let mut open = answering;
     assert_eq!((open.phase(), open.is_meant(mine), open.is_meant(theirs)), (Phase::Open, true, false));
     // Of two calls the later counts; an answer to another connection is none to this.

@@ -5,7 +5,7 @@ use super::wire::{Faults, Lossy, Memory, Wire};
 use super::{elapse, now};
 use crate::adapter::FABRIC;
 use crate::platform::Platform;
-use crate::reliable::{LINK_BYTES, Reliable};
+use crate::reliable::{LINGER_NS, LINK_BYTES, Reliable};
 use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, FRAME_HEADER, TorusAdapter, frame, mac};
 use crate::unit::tests::{endpoint, envelope, pattern, shared};
 use crate::unit::{MessageUnit, NodePort, Setup, Sharing};
@@ -311,6 +311,23 @@ fn d8_a_unit_drains_although_a_peer_is_dead_and_says_which() {
     let statistics = unit.statistics();
     assert_eq!(statistics.failed_packets, u64::from(MORE));
     assert_eq!(statistics.reliability.dead_peers, 1);
+}
+
+#[test]
+fn d8_units_that_have_drained_let_each_other_go_at_once() {
+    let (_, [unit, peer]) = units(1, Faults::NONE);
+    let mut talkers = [Talker::new(unit, 0, 0), Talker::new(peer, 1, 0)];
+    while talkers.iter().any(|talker| talker.received < 5) {
+        talkers.iter_mut().for_each(|talker| _ = talker.step(5));
+        elapse(10_000);
+    }
+    let start = now();
+    let rests = |unit: &Unit| unit.with_engine(|engine| engine.may_rest(now())) == Some(true);
+    while ![unit, peer].map(rests).iter().all(|&rests| rests) {
+        talkers.iter_mut().for_each(|talker| _ = talker.step(5));
+        elapse(10_000);
+        assert!(now() - start < LINGER_NS / 10, "each has told the other that it need not stay");
+    }
 }
 
 #[test]

@@ -232,10 +232,13 @@ impl<A: ReliableAdapter> Engine<A> {
     /// Whether everything that the engine knows of was sent, and no peer needs to hear of this node any more.
     pub(crate) fn may_rest(&mut self, now: u64) -> bool {
         self.adapter.settle();
-        self.free == IN_FLIGHT
+        let rests = self.free == IN_FLIGHT
             && self.responder.owes_nothing()
-            && self.ports.iter_mut().all(|ends| ends.descriptors.is_empty() && ends.parked.is_empty())
-            && now >= self.adapter.linger_until()
+            && self.ports.iter_mut().all(|ends| ends.descriptors.is_empty() && ends.parked.is_empty());
+        if rests {
+            self.adapter.say_last();
+        }
+        rests && now >= self.adapter.linger_until()
     }
 
     /// Sends a control packet to the network itself, without data, or to node `to`. False without room.
