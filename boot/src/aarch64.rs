@@ -1,5 +1,7 @@
 //! AArch64: entered at EL1, EL2 or EL3, with the MMU off, x0 = device tree or 0.
 //!
+//! It begins again at EL1 with the MMU off as well: [`begin_again`](crate::begin_again).
+//!
 //! The kernel thread runs at EL1 with SP_EL0; SP_EL1 is the emergency stack, so a fault gets a good stack whatever
 //! became of the thread's; the one interrupt that is taken is served on it. TPIDR_EL1 holds the hart's number. The
 //! kernel is told at which level the first hart was entered: at EL3 no firmware is there that could start other harts,
@@ -10,7 +12,7 @@
 //! | where | what | section of the manual |
 //! |---|---|---|
 //! | boot tables, addresses in an image that is moved | written past the caches, so stale lines are invalidated before (none may be evicted over them) and after (none may be hit by the walks, which are cacheable) | B2 "Mismatched memory attributes", D7 "Cache maintenance instructions" |
-//! | `.bss` | cleared when the caches are on, and never touched before, so nothing is to be maintained. The image itself is clean to the point of coherency by the boot protocol | as above |
+//! | `.bss`, `.data` | cleared, and copied or put back, when the caches are on, and never touched before, so nothing is to be maintained. The image itself is clean to the point of coherency by the boot protocol | as above |
 //! | change of translation | with the MMU off: an old and a new entry for an address never meet in a TLB | D8 "Using break-before-make" |
 //! | writes to system registers | `isb` before what relies on them, `dsb` before `isb` behind maintenance | D24 "Synchronization requirements for AArch64 System registers" |
 //! | SCTLR_EL1, MDCR_EL2, CPTR_EL2 ... | are not known after reset: written before the level below them runs | D24, "This register is UNKNOWN on a Warm reset" |
@@ -44,6 +46,7 @@ _start:
 boot_primary:
     mov     x19, x0
     mov     x20, xzr
+    mov     x24, xzr
     bl      enter_el1
 
     // Elsewhere than it was linked for, what holds an address in the image is moved along.
@@ -129,6 +132,22 @@ boot_primary:
     mov     x0, x9
     bl      mmu_on
 
+    // Variables with a value are kept as they are now, for when they are to be so again.
+    adrp    x0, __rodata_end
+    adrp    x1, __data_copy
+    add     x1, x1, :lo12:__data_copy
+    adrp    x2, __data_end
+    sub     x2, x2, x0
+    cbz     x24, 10f
+    mov     x3, x0
+    mov     x0, x1
+    mov     x1, x3
+10: cbz     x2, 11f
+    ldp     x3, x4, [x0], #16
+    stp     x3, x4, [x1], #16
+    sub     x2, x2, #16
+    b       10b
+11:
     adrp    x0, __bss_start
     add     x0, x0, :lo12:__bss_start
     adrp    x1, __bss_end
@@ -146,6 +165,16 @@ boot_primary:
     mrs     x1, mpidr_el1
     mov     x2, x21
     b       kernel_primary
+
+    // The first hart begins again, from the kernel: x0 = device tree. What was moved along stays so.
+    .globl boot_again
+boot_again:
+    dsb     sy
+    mov     x19, x0
+    mov     x20, xzr
+    mov     x24, #1
+    bl      enter_el1
+    b       9b
 
     // From a spin table, with nothing in x0: the number is that of this hart's id. One that is not ours stays here.
     .globl boot_released

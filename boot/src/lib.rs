@@ -2,7 +2,7 @@
 //!
 //! The first hart enters at `_start`: it clears `.bss`, takes number 0 and calls `kernel_primary(tree, id, level)`; `tree`
 //! is 0 if there is none, `level` the exception level that the firmware left it at, where there are such.
-//! The others enter at [`secondary_entry`] with the number that the kernel gave them ([`set_hart_id`]), on stacks that it found
+//! It may do so [again](begin_again), for the next job. The others enter at [`secondary_entry`] with the number that the kernel gave them ([`set_hart_id`]), on stacks that it found
 //! for them ([`set_stacks`]): they turn on the MMU with the table of [`set_translation`] and call `kernel_secondary(hart)`. A fault on any hart calls
 //! `kernel_fault(&`[`Fault`]`)` on that hart's emergency stack, an interrupt `kernel_interrupt()`. The kernel provides these
 //! four symbols; only the last one returns. Interrupts are masked at first.
@@ -98,6 +98,20 @@ pub fn released_entry() -> usize {
         fn boot_released();
     }
     boot_released as *const () as usize
+}
+
+/// This hart, whose id is `id`, begins again as the first one, with the device tree at `tree`: `.data` is as when it first began,
+/// `.bss` cleared.
+///
+/// # Safety
+/// No other hart runs, and no device writes to memory. The device tree is where it was when it first began.
+#[cfg(target_os = "none")]
+pub unsafe fn begin_again(tree: usize, id: u64) -> ! {
+    unsafe extern "C" {
+        fn boot_again(tree: usize, id: u64) -> !;
+    }
+    // SAFETY: the caller's promise; it uses no memory of the hart's before it has its stack anew.
+    unsafe { boot_again(tree, id) }
 }
 
 /// Where the firmware is to start the other harts, with their number, 1 or more, as context.

@@ -45,6 +45,7 @@ boot_primary:
     bnez    t1, boot_secondary
     mv      s1, a0
     mv      s2, a1
+    li      s4, 0
 
     // Elsewhere than it was linked for, what holds an address in the image is moved along.
     lla     t0, _start
@@ -66,6 +67,23 @@ boot_primary:
     sd      t6, 0(t4)
     j       7b
 8:
+    // Variables with a value are kept as they are now, for when they are to be so again.
+    lla     t0, __rodata_end
+    lla     t1, __data_copy
+    lla     t2, __data_end
+    sub     t2, t2, t0
+    beqz    s4, 10f
+    mv      t3, t0
+    mv      t0, t1
+    mv      t1, t3
+10: beqz    t2, 11f
+    ld      t3, 0(t0)
+    sd      t3, 0(t1)
+    addi    t0, t0, 8
+    addi    t1, t1, 8
+    addi    t2, t2, -8
+    j       10b
+11:
     lla     t0, __bss_start
     lla     t1, __bss_end
 1:  bgeu    t0, t1, 2f
@@ -81,6 +99,18 @@ boot_primary:
     mv      a1, s1
     li      a2, 1
     tail    kernel_primary
+
+    // A hart begins again, as the first, from the kernel: a0 = device tree, a1 = its id. What was moved along stays so.
+    .globl boot_again
+boot_again:
+    csrw    sie, zero
+    csrci   sstatus, 2
+    csrw    satp, zero
+    sfence.vma
+    mv      s1, a1
+    mv      s2, a0
+    li      s4, 1
+    j       8b
 
     // A hart that runs nothing. Or the image holds what is no address: that cannot be, and there is nobody yet to tell.
     .globl boot_stop

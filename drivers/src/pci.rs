@@ -278,6 +278,12 @@ impl<S: Space> PciBus<S> {
         Ok(all)
     }
 
+    /// Has a device not reach memory any more, nor send messages.
+    pub fn disable(&mut self, device: u8) {
+        let command = self.space.read(device, offset::COMMAND) & 0xffff & !MASTER;
+        self.space.write(device, offset::COMMAND, command);
+    }
+
     /// Has a device whose registers are behind `bars`, as [`enable`](Self::enable) returned them, interrupt by messages, all of them
     /// kept back so far. Returns the place of the first. `None`, and it keeps its pin, if it cannot.
     pub fn send_messages(&mut self, device: u8, bars: &[Option<Registers>]) -> Option<MessageEntry> {

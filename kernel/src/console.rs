@@ -304,6 +304,15 @@ impl LastWords {
         }
     }
 
+    /// A byte that came in.
+    pub fn read(&mut self) -> Option<u8> {
+        match self {
+            Self::Line(line) => line.uart().read(),
+            Self::Raw(console, _) => console.read(),
+            Self::Nowhere => None,
+        }
+    }
+
     /// Frames that are lost, as another hart kept the line.
     pub fn lost(&self) -> u32 {
         match *self {

@@ -1,5 +1,6 @@
 //! The life of a node: machine, personality, harts, message unit, job, end (SPEC N-1..N-6, N-11).
 
+use crate::arch::Alone;
 use crate::arena::Arena;
 use crate::board::Found;
 use crate::devicetree::{Machine, TreeError};
@@ -463,7 +464,25 @@ impl Job {
             tree.drain();
         }
         unit.drain();
-        status::end_job(job::status(), Counters(unit))
+        let alone = if kept::stays() { turn_others_off() } else { None };
+        status::end_job(job::status(), Counters(unit), alone)
+    }
+}
+
+/// Turns the other harts off, which have no work. `None` if one has, as an agent has for ever, or does not go.
+fn turn_others_off() -> Option<Alone> {
+    let machine = arch::machine()?;
+    let others = || (0..machine.harts.len()).filter(|&hart| hart != arch::hart());
+    for hart in others() {
+        harts::give(hart, HartWork::Kernel(&arch::turn_off)).ok()?;
+    }
+    let deadline_ns = clock::now_ns() + NS_PER_S;
+    loop {
+        let alone = Alone::look(machine);
+        if alone.is_some() || clock::now_ns() >= deadline_ns {
+            return alone;
+        }
+        arch::relax();
     }
 }
 

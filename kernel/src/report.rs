@@ -66,7 +66,7 @@ impl Report {
     }
 
     fn end(self, exit: Exit) -> ! {
-        status::finish(self.0, exit as u8, "")
+        status::finish(self.0, exit as u8, "", None)
     }
 }
 

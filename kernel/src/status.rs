@@ -1,12 +1,13 @@
 //! The end of a node: its last status frame and its exit code (SPEC N-11).
 
+use crate::arch::Alone;
+use crate::board;
 use crate::console::{self, Ending, FrameKind, LastWords, Text};
 use crate::heap;
 use crate::job_error::JobError;
 use crate::kept;
 use crate::links;
 use crate::trace;
-use crate::{arch, board};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,8 +34,8 @@ pub fn exit_code(status: i32) -> u8 {
 }
 
 /// Sends the end status, with `counters` in it, each followed by a blank, then what harts did, and leaves the emulator. It waits for
-/// no other hart: those have stopped, whatever they held.
-pub fn finish(mut line: LastWords, code: u8, counters: &str) -> ! {
+/// no other hart: those have stopped, whatever they held; or they are off, as `alone` says.
+pub(crate) fn finish(mut line: LastWords, code: u8, counters: &str, alone: Option<Alone>) -> ! {
     let allocations = heap::allocations_since_start();
     let (down, lost) = (links::down(), links::lost());
     let frames = line.lost();
@@ -52,16 +53,14 @@ pub fn finish(mut line: LastWords, code: u8, counters: &str) -> ! {
     // Behind the status: it takes long, and of a run that has failed the host does not wait for the rest.
     trace::send(|payload| line.send(FrameKind::Timeline, payload));
     if kept::stays() {
-        line.send(FrameKind::Status, Text::new(format_args!("parked code={code}")).as_bytes());
-        line.flush();
-        arch::park()
+        kept::park(line, code, alone)
     }
     line.flush();
     board::exit(code)
 }
 
-/// Ends the node with the job's status.
-pub fn end_job(status: i32, counters: impl fmt::Display) -> ! {
+/// Ends the node with the job's status; `alone` if all other harts are off.
+pub(crate) fn end_job(status: i32, counters: impl fmt::Display, alone: Option<Alone>) -> ! {
     let code = exit_code(status);
     // Before the others stop: one of them may keep what counts.
     let counters = Text::new(format_args!("{counters}"));
@@ -70,7 +69,7 @@ pub fn end_job(status: i32, counters: impl fmt::Display) -> ! {
     }
     // What came up, or went down, since the last sleep.
     links::look();
-    finish(console::seize(), code, counters.as_str())
+    finish(console::seize(), code, counters.as_str(), alone)
 }
 
 /// Whether the job goes on when a node dies.
@@ -88,7 +87,7 @@ pub(crate) fn lose(node: u32) {
         let error = JobError::Dead(node);
         defmt::error!("{}", defmt::Display2Format(&error));
         // The message unit's token may be this hart's: its counters are left out.
-        end_job(1, "");
+        end_job(1, "", None);
     }
     defmt::info!("node {=u32} is gone; the job lives on", node);
 }

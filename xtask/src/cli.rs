@@ -49,8 +49,8 @@ enum Verb {
     /// Keep nodes booted, and run jobs on them that come in lines, from a file or the standard input
     ///
     /// A line is what stands behind `cargo xtask qemu`, as in: npb-is --torus 2x2 --faults drop=1% -- --class S. Jobs start in
-    /// their order, each as soon as enough nodes are free, so several run at once if they fit. Between two jobs a node is reset,
-    /// not started anew, unless it hangs or is gone. `stop 3` stops job 3. The exit code is 0 only if every job ended well.
+    /// their order, each as soon as enough nodes are free, so several run at once if they fit. Between two jobs a node begins
+    /// again by itself; one that crashed, hangs or is gone is started anew. `stop 3` stops job 3. The exit code is 0 only if every job ended well.
     Service(Service),
     /// List the jobs that nodes can run
     Jobs,

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
+use kernel::personality::AGAIN;
 use pami::affinity::HartPlace;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -262,6 +263,8 @@ pub struct Guest {
     line: Option<ChildStdin>,
     /// Its personality, for when it asks.
     words: Option<String>,
+    /// It has parked, and waits to begin again.
+    waits: bool,
     exit: Option<Exit>,
 }
 
@@ -317,11 +320,15 @@ impl Guest {
             .spawn()
             .with_context(|| format!("cannot start {}", machine.emulator.display()))?;
         guests.push(Pid::from_child(&child));
-        Ok(Self { child, line: None, words: None, exit: None })
+        Ok(Self { child, line: None, words: None, waits: false, exit: None })
     }
 
-    /// From now on its console is `line`, and its personality `words`, for when it asks. Returns what its console says.
-    pub fn talk(&mut self, line: UnixStream, words: String) -> io::Result<ChildStdout> {
+    /// From now on its console is `line`, and its personality `words`, for when it asks. One that waits for it begins again. Returns
+    /// what its console says.
+    pub fn talk(&mut self, mut line: UnixStream, words: String) -> io::Result<ChildStdout> {
+        if std::mem::take(&mut self.waits) {
+            line.write_all(&[AGAIN])?;
+        }
         self.line = Some(OwnedFd::from(line.try_clone()?).into());
         self.words = Some(words);
         Ok(OwnedFd::from(line).into())
@@ -333,6 +340,16 @@ impl Guest {
             (Some(line), Some(words)) => writeln!(line, "{words}"),
             _ => Ok(()),
         }
+    }
+
+    /// It has parked, and `waits` to begin again, or does nothing any more.
+    pub fn note_parked(&mut self, waits: bool) {
+        self.waits = waits;
+    }
+
+    /// Whether it waits to begin again.
+    pub fn waits(&self) -> bool {
+        self.waits
     }
 
     /// Nobody speaks with its console from now on.

@@ -42,27 +42,17 @@ impl Control {
 
     /// Runs a command and gives what it returns. Events in between are skipped.
     pub fn ask(&mut self, command: &str, arguments: Value) -> Result<Value> {
-        self.ask_and_hear(command, arguments, None)
-    }
-
-    /// The same, and waits for an event.
-    fn ask_and_hear(&mut self, command: &str, arguments: Value, event: Option<&str>) -> Result<Value> {
         let mut line = json!({ "execute": command, "arguments": arguments }).to_string();
         line.push('\n');
         self.reader.get_mut().write_all(line.as_bytes()).with_context(|| format!("cannot ask {command}"))?;
-        let (mut returned, mut heard) = (None, event.is_none());
         loop {
-            if heard && let Some(result) = returned.take() {
-                return Ok(result);
-            }
             let mut answer = self.receive().with_context(|| format!("asking {command}"))?;
             if let Some(error) = answer.get("error") {
                 bail!("{command}: {error}");
             }
             if let Some(result) = answer.get_mut("return") {
-                returned = Some(result.take());
+                return Ok(result.take());
             }
-            heard |= event.is_some() && answer.get("event").and_then(Value::as_str) == event;
         }
     }
 
@@ -70,11 +60,6 @@ impl Control {
     pub fn monitor(&mut self, line: &str) -> Result<String> {
         let text = self.ask("human-monitor-command", json!({ "command-line": line }))?;
         Ok(text.as_str().unwrap_or_default().to_owned())
-    }
-
-    /// Has the machine be as after power on, and waits for it.
-    pub fn reset(&mut self) -> Result<()> {
-        self.ask_and_hear("system_reset", json!({}), Some("RESET")).map(drop)
     }
 
     /// Has all harts run.

@@ -60,6 +60,11 @@ pub struct Gem<H, B: Bus<Register> = Mmio<Register>> {
 // the buffers could.
 unsafe impl<H: Hal, B: Bus<Register>> Send for Gem<H, B> {}
 
+/// Has the card behind `bus` neither send nor receive any more.
+pub fn rest(bus: impl Bus<Register>) {
+    bus.write(Register::CONTROL, 0);
+}
+
 impl<H: Hal, B: Bus<Register>> Gem<H, B> {
     /// Stops the card behind `bus` and waits for its link. Allocates its rings, and nothing later.
     ///

@@ -33,7 +33,7 @@ mod fuzzed;
 #[cfg(test)]
 mod tests;
 
-pub use card::{Gem, Interrupt};
+pub use card::{Gem, Interrupt, rest};
 pub use registers::Register;
 
 use core::fmt;

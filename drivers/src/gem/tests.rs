@@ -142,6 +142,15 @@ fn b5_a_cards_address_is_the_trees_else_what_its_boot_loader_left_in_it() {
 }
 
 #[test]
+fn s1_a_card_that_is_to_rest_neither_sends_nor_receives() {
+    let bus = FakeGem::new();
+    let _card = started(bus, SETUP);
+    assert_ne!(bus.device().registers[0], 0);
+    super::rest(bus);
+    assert_eq!(bus.device().registers[0], 0);
+}
+
+#[test]
 fn b5_a_transceiver_that_sleeps_is_woken_and_negotiates() {
     let bus = FakeGem::new();
     bus.device().phy[0] = 0x0d40;

@@ -244,6 +244,11 @@ impl<I: Interface> Controller for Gicv3<I> {
         shared.route(&lines, to)
     }
 
+    fn rest(&self) -> bool {
+        let Shared { harts, its, .. } = &*self.shared.lock();
+        its.as_ref().is_none_or(|its| its.rest(harts))
+    }
+
     fn accept(&self, _: u64, what: Accept) {
         self.interface.set_mask(match what {
             Accept::All => ALL,

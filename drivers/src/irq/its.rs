@@ -40,6 +40,8 @@ const PENDING_AT: usize = 0x78;
 /// In the control, and that nothing is under way.
 const ENABLED: u32 = 1;
 const QUIET: u32 = 1 << 31;
+/// In a hart's control: a change of that is.
+const UNDER_WAY: u32 = 1 << 3;
 /// In the type of either: LPIs of harts; in this one's: a hart is told by its redistributor's address.
 const PHYSICAL: u64 = 1;
 const BY_ADDRESS: u64 = 1 << 19;
@@ -235,6 +237,21 @@ impl<B: Block> Its<B> {
         let address = self.address + TRANSLATER as u64;
         sender.aim(Some(Message { address, data: EVENT }));
         Ok(number)
+    }
+
+    /// Turns it and its harts' LPIs off. False if these stay on once they were.
+    pub(super) fn rest(&self, harts: &[StartedHart]) -> bool {
+        if matches!(self.state, State::Off) {
+            return true;
+        }
+        let its = &self.registers;
+        its.write(CONTROL, its.read(CONTROL) & !ENABLED);
+        let control = |hart: &StartedHart| hart.frame * REDISTRIBUTOR_BYTES + LPIS_ON;
+        for at in harts.iter().map(control) {
+            self.redistributors.write(at, self.redistributors.read(at) & !ENABLED);
+        }
+        let off = |at| wait(|| self.redistributors.read(at) & (ENABLED | UNDER_WAY) == 0).is_ok();
+        wait(|| its.read(CONTROL) & QUIET != 0).is_ok() && harts.iter().map(control).all(off)
     }
 
     /// Whether it has given this number.

@@ -111,6 +111,11 @@ pub trait Controller: Sync {
         to: Option<u64>,
     ) -> Result<(), IrqError>;
 
+    /// Has it use no memory any more, so that it can be started again with other memory. False if it goes on.
+    fn rest(&self) -> bool {
+        true
+    }
+
     /// Lets that much reach the calling hart.
     fn accept(&self, here: u64, what: Accept);
 

@@ -106,6 +106,15 @@ fn r5_what_has_no_place_is_refused_and_stays_off() {
 }
 
 #[test]
+fn s1_a_function_that_is_to_rest_masters_the_bus_no_more() {
+    let mut bus = bus(std::vec![FakeDevice::new(1, 2).with_bar(0, 0x1000, 0)], 1 << 16);
+    bus.enable(0).unwrap();
+    assert_eq!(bus.word(0, offset::COMMAND) & 0xffff, MEMORY | MASTER);
+    bus.disable(0);
+    assert_eq!(bus.word(0, offset::COMMAND) & 0xffff, MEMORY);
+}
+
+#[test]
 fn r5_capabilities_that_go_in_circles_come_to_an_end() {
     let mut device = FakeDevice::new(1, 2);
     device.words[1] = HAS_CAPABILITIES;

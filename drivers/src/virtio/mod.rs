@@ -24,7 +24,7 @@ mod tests;
 
 pub use crate::nic::{Acknowledge, Hal, Told};
 pub use net::VirtioNet;
-pub use start::{Negotiated, NetConfig, negotiate};
+pub use start::{Negotiated, NetConfig, negotiate, reset};
 
 use crate::either::{Either, each};
 use crate::pci::PciError;

@@ -27,6 +27,15 @@ pub struct Negotiated<T: Transport> {
     status: Status,
 }
 
+/// Resets a device, which forgets all memory that it was told of. False if it does not come out of reset.
+pub fn reset(transport: &mut impl Transport) -> bool {
+    transport.set_status(Status::empty());
+    (0..RESET_LOOKS).any(|_| {
+        core::hint::spin_loop();
+        transport.status().is_empty()
+    })
+}
+
 /// Resets a network card and agrees with it on features.
 ///
 /// # Errors
@@ -37,11 +46,7 @@ pub fn negotiate<T: Transport>(mut transport: T) -> Result<(Negotiated<T>, NetCo
     if id != NETWORK {
         return Err(VirtioError::WrongDevice { id });
     }
-    transport.set_status(Status::empty());
-    if !(0..RESET_LOOKS).any(|_| {
-        core::hint::spin_loop();
-        transport.status().is_empty()
-    }) {
+    if !reset(&mut transport) {
         return Err(VirtioError::InReset);
     }
     let mut status = Status::ACKNOWLEDGE | Status::DRIVER;

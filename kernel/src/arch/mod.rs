@@ -24,6 +24,7 @@ mod riscv64;
 #[cfg(target_arch = "riscv64")]
 use riscv64 as this;
 
+mod again;
 mod backtrace;
 mod checksum;
 mod entry;
@@ -42,6 +43,7 @@ mod translation;
 #[cfg(target_os = "none")]
 mod uncached;
 
+pub(crate) use again::{Alone, begin_again};
 pub(crate) use backtrace::Backtrace;
 pub(crate) use checksum::{choose_checksum, crc32c};
 pub(crate) use entry::{entries, read_machine};
@@ -64,7 +66,7 @@ pub(crate) use this::interrupt::{
 pub use this::relax;
 pub(crate) use this::{
     counter, counter_hz, exit_by_host, frame_pointer, io_barrier, park, power_off, rest_monitors, set_timer,
-    start_hart, wait_for_interrupt,
+    start_hart, turn_off, wait_for_interrupt,
 };
 #[cfg(hosted)]
 pub(crate) use this::{

@@ -15,7 +15,7 @@ use drivers::gem::{self, Gem, GemError};
 use drivers::nic::Hal;
 use drivers::pci::{Aperture, DEVICES, Ecam, Mailbox, MessageEntry, PciBus};
 use drivers::registers::Mmio;
-use drivers::virtio::{Transport as _, VirtioError, mmio, pci};
+use drivers::virtio::{Transport as _, VirtioError, mmio, pci, reset};
 use drivers::{Either, VirtioNet};
 
 /// A card of virtio.
@@ -98,6 +98,28 @@ impl Cards {
         };
         self.slots.find_map(found).or_else(|| self.behind.as_mut()?.next())
     }
+}
+
+/// Has no card reach memory any more; none is used from here on. False if one does not come to rest.
+pub(super) fn rest(machine: &'static Machine) -> bool {
+    if let Some(Behind { mut bus, devices, .. }) = machine.pci.as_ref().and_then(Behind::new) {
+        devices.for_each(|device| bus.disable(device));
+    }
+    machine.slots.iter().all(|slot| {
+        let Some(registers) = registers(slot.registers) else { return true };
+        match slot.kind {
+            // SAFETY: as in `in_slot`; whoever drove the device has stopped.
+            SlotKind::VirtioMmio => match unsafe { mmio::MmioTransport::new(registers) } {
+                Ok(mut transport) => reset(&mut transport),
+                Err(_) => true,
+            },
+            SlotKind::Gem { .. } => {
+                // SAFETY: as in `in_slot`; whoever drove the card has stopped.
+                gem::rest(unsafe { Mmio::new(registers) });
+                true
+            }
+        }
+    })
 }
 
 /// The tree says that a card there sees memory as harts do.

@@ -72,6 +72,11 @@ pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'s
     Ok(())
 }
 
+/// Has the controller use no memory any more. False if it goes on.
+pub(super) fn rest() -> bool {
+    CONTROLLER.get().is_none_or(|controller| controller.rest())
+}
+
 /// Takes a device that sends messages, and is called `device` where they go. Its interrupt goes nowhere yet.
 #[cfg(target_os = "none")]
 pub(super) fn add_sender(sender: &'static dyn Sender, device: u32) -> Result<Interrupt, IrqError> {

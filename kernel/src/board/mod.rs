@@ -11,7 +11,9 @@
 //! | `streams` | in their place, the cards of a process |
 //! | `interrupts` | whose interrupt it is, and which hart it goes to, at any controller |
 //! | `exit` | the ways to end the machine, the best one first |
+//! | `again` | or to have it begin again |
 
+mod again;
 #[cfg(target_os = "none")]
 mod cards;
 #[cfg(hosted)]
@@ -21,6 +23,7 @@ mod devices;
 mod exit;
 mod interrupts;
 
+pub(crate) use again::Resting;
 #[cfg(target_os = "none")]
 pub(crate) use cards::Virtio;
 #[cfg(hosted)]

@@ -40,6 +40,8 @@ use pami::topology::TorusShape;
 
 /// The boot arguments of a node that is told its personality over its serial line.
 pub const ASKS: &str = "personality=console";
+/// What has a node that asked so begin again when it has parked.
+pub const AGAIN: u8 = b'\n';
 /// Most harts of a node (SPEC N-1).
 pub const MAX_HARTS: usize = 64;
 /// Least rate that a serial line is paced to, in bits a second.

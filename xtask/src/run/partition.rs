@@ -1,8 +1,8 @@
 //! Nodes that stay from run to run (SPEC S-1).
 //!
-//! An emulator is started once and stands still between runs. For a run it is reset, which puts the image back into its memory, told
-//! its personality when its kernel asks (`kernel/src/kept.rs`), and stopped when it has parked. So each job begins on a machine as
-//! after power on. A node that did not park, as it hangs or its process is gone, is started anew for the next run.
+//! An emulator is started once and stands still between runs. In each its kernel is told its personality when it asks, and parks at
+//! the end; for the next one it begins again by itself, with all of its memory as it was at first (`kernel/src/kept.rs`). A node that
+//! cannot, as it has crashed, hangs, or its process is gone, is started anew for the next run.
 //!
 //! It listens, and the console and the fabric of each run connect to it: what of a run is still on its way ends with these.
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::watched::Watched;
 use super::{Sockets, short_folder};
 use crate::log::Decoder;
-use crate::node::{Exit, Guest, Identity, Machine, TORUS};
+use crate::node::{Guest, Identity, Machine, TORUS};
 use crate::qmp::Control;
 use anyhow::{Context as _, Result, bail};
 use kernel::personality::ASKS;
@@ -125,28 +125,15 @@ impl Partition {
         self.common.sockets.path().join(format!("qemu-{}.txt", self.places[rank as usize].number))
     }
 
-    /// Resets all emulators that are there, at a time: each takes a while. Returns for each node whether that was done.
-    fn reset(&mut self) -> Result<Vec<bool>> {
-        let mut there = Vec::new();
-        for rank in 0..self.places.len() {
-            let guest = self.places[rank].guest.as_mut();
-            let lives = guest.map(|guest| guest.exit().map(|exit| exit.is_none())).transpose()?;
-            there.push(lives.unwrap_or(false).then(|| self.control(rank as u32)));
-        }
-        let each = |control: &PathBuf| Control::connect(control).and_then(reset).is_ok();
-        Ok(std::thread::scope(|scope| {
-            let started: Vec<_> =
-                there.iter().map(|control| scope.spawn(|| control.as_ref().is_some_and(each))).collect();
-            started.into_iter().map(|thread| thread.join().unwrap_or(false)).collect()
-        }))
-    }
-
-    /// Has each node stand still as after power on, with `machine` at its start. Who is not there is started.
+    /// Has each node be there, and stand still. Who is not there is started, as `machine` says.
     pub(super) fn prepare(&mut self, machine: &Machine, tree: bool) -> Result<()> {
         let began = Instant::now();
         self.started = 0;
-        let ready = self.reset()?;
-        for rank in (0..self.places.len()).filter(|&rank| !ready[rank]) {
+        for rank in 0..self.places.len() {
+            let guest = self.places[rank].guest.as_mut();
+            if guest.map(Guest::exit).transpose()? == Some(None) {
+                continue;
+            }
             let number = self.places[rank].number;
             let control = self.control(rank as u32);
             let place = &self.places[rank];
@@ -201,13 +188,11 @@ impl Partition {
         Ok((guest, console))
     }
 
-    /// The run is over: nodes that have parked stand still, all others end.
+    /// The run is over: nodes that wait to begin again stand still, all others end.
     pub(super) fn stop(&mut self, nodes: &mut [Watched]) {
         for node in nodes {
-            let parked =
-                matches!(node.outcome().exit, Some(Exit::Code(_))) && matches!(node.guest().exit(), Ok(None));
             let control = node.control().to_owned();
-            let stands = parked && Control::connect(&control).and_then(|mut control| control.stop()).is_ok();
+            let stands = node.guest().waits() && Control::connect(&control).and_then(stop).is_ok();
             node.guest().hang_up();
             if !stands {
                 // One that cannot be killed now is when it is dropped.
@@ -222,9 +207,9 @@ impl Partition {
     }
 }
 
-/// As after power on; a link that was pulled is plugged in.
-fn reset(mut control: Control) -> Result<()> {
-    control.reset()?;
+/// Has it stand still; a link that was pulled is plugged in.
+fn stop(mut control: Control) -> Result<()> {
+    control.stop()?;
     control.set_link(TORUS, true)
 }
 

@@ -234,7 +234,10 @@ impl Watched {
                     // One that is gone is seen by its end.
                     "wants" => _ = self.guest.tell(),
                     // It stays in the machine, and ends there as its process would.
-                    "parked" => self.outcome.exit = status.number("code").map(Exit::Code),
+                    "parked" => {
+                        self.outcome.exit = status.number("code").map(Exit::Code);
+                        self.guest.note_parked(status.number("again") == Some(1));
+                    }
                     _ => {}
                 }
                 self.outcome.statuses.push(status);

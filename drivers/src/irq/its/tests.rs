@@ -27,6 +27,7 @@ struct Make {
     stuck: Option<bool>,
     /// Harts' LPIs can be turned on.
     turns_on: bool,
+    turns_off: bool,
     /// The tree does not say that it sees no caches.
     coherent: bool,
 }
@@ -39,6 +40,7 @@ const PLAIN: Make = Make {
     shares: true,
     stuck: None,
     turns_on: true,
+    turns_off: true,
     coherent: true,
 };
 
@@ -253,12 +255,16 @@ impl Block for Fake {
                 return;
             }
             model.ordered = false;
+            if offset % REDISTRIBUTOR_BYTES == LPIS_ON && !self.make.turns_off {
+                return;
+            }
             model.hart_registers.insert(offset, if is_memory { shares(value) } else { value });
             return;
         }
         match offset {
             CONTROL if value & ENABLED != 0 => model.expect_memory(self.is_apart()),
-            COMMANDS_AT | TABLES_AT.. => model.ordered = false,
+            COMMANDS_AT => (model.ordered, model.carried) = (false, 0),
+            TABLES_AT.. => model.ordered = false,
             _ => {}
         }
         let told = match offset {
@@ -527,6 +533,25 @@ fn r5_a_service_that_cannot_do_it_is_refused_and_the_device_keeps_its_pin() {
     assert_eq!(fake.long(CONTROL) as u32 & ENABLED, 0);
 }
 
+#[test]
+fn s1_a_service_that_rests_can_be_started_again_with_other_memory() {
+    let fake = Fake::new(PLAIN);
+    let mut its = fake.its();
+    assert!(its.rest(&PLACES), "it was never started");
+    assert_eq!(add(&mut its, 8).0, Ok(FIRST));
+    assert_eq!(add(&mut fake.its(), 8).0, Err(IrqError::NotOurs));
+    assert!(its.rest(&PLACES));
+    assert_eq!(fake.long(CONTROL) as u32 & ENABLED, 0);
+    let before = fake.long(COMMANDS_AT);
+    assert_eq!(add(&mut fake.its(), 8).0, Ok(FIRST));
+    assert_ne!(fake.long(COMMANDS_AT), before);
+    // Harts whose LPIs stay on once they were keep their memory.
+    let fake = Fake::new(Make { turns_off: false, ..PLAIN });
+    let mut its = fake.its();
+    assert_eq!(add(&mut its, 8).0, Ok(FIRST));
+    assert!(!its.rest(&PLACES));
+}
+
 proptest! {
     /// Whatever a service says of itself: it is refused, or what it is told fits into what it was given, which the model checks.
     #[test]
@@ -539,7 +564,7 @@ proptest! {
         harts in prop_oneof![4 => 2usize..4, 1 => 2..=HARTS],
         devices in prop::collection::vec(prop_oneof![0u32..0x300, any::<u32>()], 1..12),
     ) {
-        let fake = Fake::new(Make { kind, tables, page, shares, stuck: None, turns_on: true, coherent });
+        let fake = Fake::new(Make { kind, tables, page, shares, stuck: None, turns_on: true, turns_off: true, coherent });
         let (mut its, places) = (fake.its(), places(harts));
         let mut given = 0;
         for device in devices {

@@ -17,7 +17,7 @@ use aarch64_cpu::registers::{
 };
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
-use smccc::psci::{self, error::Error};
+use smccc::psci::{self, AffinityState, LowestAffinityLevel, error::Error};
 use smccc::{Hvc, Smc};
 
 /// Where a frame holds the outer frame's address and its return address, from its own address.
@@ -143,6 +143,26 @@ pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static 
         Error::InvalidAddress => "PSCI: invalid address",
         _ => "PSCI: unknown error",
     })
+}
+
+/// Turns this hart off, until it is started. Comes back where the firmware cannot.
+pub(crate) fn turn_off() {
+    let _ = match machine().map(|machine| machine.firmware) {
+        Some(Firmware::PsciHvc) => psci::cpu_off::<Hvc>(),
+        Some(Firmware::PsciSmc) => psci::cpu_off::<Smc>(),
+        _ => Ok(()),
+    };
+}
+
+/// Whether hart `hart` is off, as the firmware says.
+pub(crate) fn is_off(machine: &Machine, hart: usize) -> bool {
+    let Some(Hart { id, release: None, .. }) = machine.harts.get(hart) else { return false };
+    let state = match machine.firmware {
+        Firmware::PsciHvc => psci::affinity_info::<Hvc>(*id, LowestAffinityLevel::All),
+        Firmware::PsciSmc => psci::affinity_info::<Smc>(*id, LowestAffinityLevel::All),
+        Firmware::Sbi => return false,
+    };
+    state == Ok(AffinityState::Off)
 }
 
 /// Ends the program by the host of an emulator or a debugger, if there is one. Asked once only: where nobody serves

@@ -53,6 +53,14 @@ pub(crate) fn io_barrier() {
     fence(Ordering::SeqCst);
 }
 
+/// A thread ends with its process.
+pub(crate) fn turn_off() {}
+
+/// See [`turn_off`].
+pub(crate) fn is_off(_: &Machine, _: usize) -> bool {
+    false
+}
+
 /// Stops this hart for good.
 pub(crate) fn park() -> ! {
     loop {

@@ -98,6 +98,18 @@ pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static 
     if started.is_ok() { Ok(()) } else { Err("SBI: the hart is not there or running already") }
 }
 
+/// Turns this hart off, until it is started. Comes back where the firmware cannot.
+pub(crate) fn turn_off() {
+    let _ = sbi_rt::hart_stop();
+}
+
+/// Whether hart `hart` is off, as the firmware says.
+pub(crate) fn is_off(machine: &Machine, hart: usize) -> bool {
+    const STOPPED: usize = 1;
+    let state = machine.harts.get(hart).map(|hart| sbi_rt::hart_get_status(hart.id as usize));
+    state.is_some_and(|state| state.is_ok() && state.value == STOPPED)
+}
+
 /// Brings the harts without supervisor mode to rest. OpenSBI 1.1 has them wait for their start with the call pending that said that
 /// the first hart was ready, and so without sleep; one that is started finds nothing to run, and sleeps for ever.
 pub(crate) fn rest_monitors(machine: &Machine) {
