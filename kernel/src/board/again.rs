@@ -11,7 +11,7 @@ impl Resting {
     pub(crate) fn begin(alone: Alone) -> Option<Self> {
         arch::mask_interrupts();
         arch::set_timer(None);
-        (cards::rest(arch::machine()?) && interrupts::rest()).then_some(Self(alone))
+        (cards::rest(arch::machine()?, &alone) && interrupts::rest()).then_some(Self(alone))
     }
 
     /// Begins again.

@@ -5,7 +5,7 @@
 
 use super::devices::registers;
 use super::interrupts::add_sender;
-use crate::arch;
+use crate::arch::{self, Alone};
 use crate::devicetree::pci::{BUS_BYTES, PciHost};
 use crate::devicetree::{CardSlot, Interrupt, Machine, SlotKind, TreeError};
 use alloc::boxed::Box;
@@ -100,21 +100,22 @@ impl Cards {
     }
 }
 
-/// Has no card reach memory any more; none is used from here on. False if one does not come to rest.
-pub(super) fn rest(machine: &'static Machine) -> bool {
+/// Has no card reach memory any more. None is used from here on: whoever drove one runs no more, or is the caller. False if one does
+/// not come to rest.
+pub(super) fn rest(machine: &'static Machine, _: &Alone) -> bool {
     if let Some(Behind { mut bus, devices, .. }) = machine.pci.as_ref().and_then(Behind::new) {
         devices.for_each(|device| bus.disable(device));
     }
     machine.slots.iter().all(|slot| {
         let Some(registers) = registers(slot.registers) else { return true };
         match slot.kind {
-            // SAFETY: as in `in_slot`; whoever drove the device has stopped.
+            // SAFETY: as in `in_slot`; the one hart that runs uses the device no more.
             SlotKind::VirtioMmio => match unsafe { mmio::MmioTransport::new(registers) } {
                 Ok(mut transport) => reset(&mut transport),
                 Err(_) => true,
             },
             SlotKind::Gem { .. } => {
-                // SAFETY: as in `in_slot`; whoever drove the card has stopped.
+                // SAFETY: as in `in_slot`; the one hart that runs uses the card no more.
                 gem::rest(unsafe { Mmio::new(registers) });
                 true
             }

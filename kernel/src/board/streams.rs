@@ -1,7 +1,7 @@
 //! Network cards of a process: streams to the fabric, by the words that it was started with, and the memory that it shares with
 //! others (SPEC H-1).
 
-use crate::arch;
+use crate::arch::{self, Alone};
 use crate::devicetree::{Interrupt, Machine};
 use crate::personality::Personality;
 use core::fmt;
@@ -46,7 +46,7 @@ pub(crate) struct Found<H> {
 }
 
 /// No card writes to memory by itself.
-pub(super) fn rest(_: &'static Machine) -> bool {
+pub(super) fn rest(_: &'static Machine, _: &Alone) -> bool {
     true
 }
 
