@@ -57,6 +57,17 @@ fn commands(text: &str) -> Vec<&str> {
     commands.into_iter().filter(|&command| command != FIRST[1]).collect()
 }
 
+/// They are run two at a time.
+#[test]
+fn x1_no_two_commands_of_the_readme_write_to_one_place() {
+    let text = readme();
+    let commands = commands(&text);
+    let places =
+        || commands.iter().flat_map(|command| command.split(' ')).filter(|word| word.starts_with("target/"));
+    let once = |place: &&str| places().filter(|other| other == place).count() == 1;
+    assert!(places().count() > 5 && places().all(|place| once(&place)), "{:?}", places().collect::<Vec<_>>());
+}
+
 fn works(command: &str) {
     let mut words = command.split_whitespace();
     let mut process = Command::new(words.next().expect("a word"));
