@@ -36,14 +36,19 @@ impl Peer {
         self.sender.outstanding() == 0 && !self.sender.has_aside() && self.receiver.is_idle()
     }
 
+    /// Whether it lives, both sides know of each other, and nothing is on the way.
+    fn is_at_rest(&self) -> bool {
+        !self.dead && self.connection.is_open() && self.is_idle()
+    }
+
     /// Whether it may be asked for release.
     pub(super) fn may_part(&self) -> bool {
-        !self.dead && self.connection.is_open() && self.is_idle() && !self.sender.is_resting()
+        self.is_at_rest() && !self.sender.is_resting()
     }
 
     /// Whether the peer is to be told that it has acknowledged all.
     pub(super) fn has_last_to_tell(&self) -> bool {
-        !self.dead && self.connection.is_open() && self.is_idle() && self.sender.next() != self.told_last
+        self.is_at_rest() && self.sender.next() != self.told_last
     }
 
     /// Whether the peer may ask once more for what it was sent already.

@@ -103,15 +103,11 @@ impl View {
             None => (0, within),
         };
         let mut bytes = tiles * self.filetype.size() as u64;
-        let mut cursor = self.tile.seek(0).unwrap_or_default();
-        let mut left = self.filetype.size();
-        while left > 0
-            && let Some((offset, len)) = self.tile.next_run(&mut cursor, left as u32)
-        {
-            let start = self.low + u64::from(offset);
-            bytes += rest.saturating_sub(start).min(len.into());
-            left -= len as usize;
-        }
+        // The first tile stands for any.
+        self.runs_apart(0, self.filetype.size(), |run| {
+            bytes += rest.saturating_sub(run.at - self.disp).min(run.len as u64);
+            ControlFlow::Continue(())
+        });
         bytes.div_ceil(self.unit() as u64)
     }
 
