@@ -21,10 +21,11 @@ mod space;
 mod tests;
 
 pub use server::Server;
+pub use space::Space;
 
 use std::io::{self, BufReader, ErrorKind, Read, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pami::combine::packet::{ETHER_TYPE, HEADER_BYTES, NETWORK, TreeHeader, mac};
@@ -48,20 +49,23 @@ pub struct Settings {
     /// The directory
     #[arg(long)]
     pub files: PathBuf,
-    /// Bytes that its files may grow by
+    /// The file that says how much files may still grow by
     #[arg(long)]
-    pub limit: u64,
+    pub space: PathBuf,
 }
 
 /// Serves until the fabric ends the connection.
 ///
 /// # Errors
-/// The directory cannot be opened (the message names it), or the connection fails.
+/// The directory or the file of what is left cannot be opened (the message names it), or the connection fails.
 pub fn serve(settings: &Settings) -> io::Result<()> {
     allow_many_files();
-    let mut server = Server::new(&settings.files, settings.limit).map_err(|error| {
-        io::Error::new(error.kind(), format!("the directory {}: {error}", settings.files.display()))
-    })?;
+    let of = |what, path: &Path, error: io::Error| {
+        io::Error::new(error.kind(), format!("the {what} {}: {error}", path.display()))
+    };
+    let space = Space::open(&settings.space).map_err(|error| of("file", &settings.space, error))?;
+    let files = &settings.files;
+    let mut server = Server::new(files, space).map_err(|error| of("directory", files, error))?;
     let stream = UnixStream::connect(&settings.socket)?;
     let mut input = BufReader::new(&stream);
     let (mut frame, mut answer) = (Vec::new(), Vec::new());

@@ -64,13 +64,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// One that acts inside `directory`, where files may grow by `limit` bytes.
+    /// One that acts inside `directory`, where files may grow by what `space` has left.
     ///
     /// # Errors
     /// The directory cannot be opened.
-    pub fn new(directory: &Path, limit: u64) -> io::Result<Self> {
+    pub fn new(directory: &Path, space: Space) -> io::Result<Self> {
         let directory = Dir::open_ambient_dir(directory, ambient_authority())?;
-        Ok(Self { directory, space: Space::new(limit), nodes: HashMap::new() })
+        Ok(Self { directory, space, nodes: HashMap::new() })
     }
 
     /// Does what the call of `node` in `bytes` says, and writes the answer into `answer`, [`MOST_PAYLOAD`] bytes at most.
@@ -148,7 +148,7 @@ fn name(bytes: &[u8]) -> Result<&Path, Errno> {
 }
 
 /// Opens a file. Nothing else is opened: neither a directory, nor a pipe, which nobody may read from.
-fn open_file(directory: &Dir, space: &mut Space, name: &Path, mode: OpenMode) -> Result<File, Errno> {
+fn open_file(directory: &Dir, space: &Space, name: &Path, mode: OpenMode) -> Result<File, Errno> {
     if OpenMode::from_bits(mode.bits()).is_none_or(|mode| !mode.is_sound()) {
         return Err(Errno::EINVAL);
     }
@@ -160,10 +160,11 @@ fn open_file(directory: &Dir, space: &mut Space, name: &Path, mode: OpenMode) ->
     options.custom_flags(OFlags::NONBLOCK.union(OFlags::NOCTTY).bits() as i32);
     let mut new = options.clone();
     new.create_new(true);
-    let mut make = || {
-        space.take(NEW_FILE)?;
+    let make = || {
+        let mut left = space.lock()?;
+        left.take(NEW_FILE)?;
         directory.open_with(name, &new).map_err(|error| {
-            space.give_back(NEW_FILE);
+            left.give_back(NEW_FILE);
             errno(error)
         })
     };
@@ -209,12 +210,13 @@ fn read(file: &File, offset: u64, most: usize, into: &mut Vec<u8>) -> Result<(),
 }
 
 /// Writes as many of the bytes as there is space for; returns how many.
-fn write(open: &OpenFile, space: &mut Space, offset: u64, data: &[u8]) -> Result<u64, Errno> {
+fn write(open: &OpenFile, space: &Space, offset: u64, data: &[u8]) -> Result<u64, Errno> {
+    let mut left = space.lock()?;
     let size = open.file.metadata().map_err(errno)?.len();
     let at = if open.append { size } else { offset };
     let end = at.checked_add(data.len() as u64).filter(|&end| i64::try_from(end).is_ok());
     end.ok_or(Errno::EFBIG)?;
-    let fits = space.fits(size, at, data.len() as u64)?;
+    let fits = left.fits(size, at, data.len() as u64)?;
     let data = &data[..fits as usize];
     let mut done = 0;
     while done < data.len() {
@@ -225,7 +227,7 @@ fn write(open: &OpenFile, space: &mut Space, offset: u64, data: &[u8]) -> Result
             Err(_) => break,
         }
     }
-    space.written(size, at, done as u64);
+    left.written(size, at, done as u64);
     Ok(done as u64)
 }
 

@@ -1,7 +1,7 @@
 //! The server with hostile nodes played by the test; what lies around its directory is never touched.
 
 use super::server::Server;
-use super::space::NEW_FILE;
+use super::space::{NEW_FILE, Space};
 use kernel::file_calls::{
     ANSWER_BYTES, Answer, CALL_BYTES, Call, DESCRIPTORS, Entries, Errno, Kind, MOST_NAME, OpenMode, Verb,
 };
@@ -15,6 +15,7 @@ use tempfile::TempDir;
 /// A directory `inside` with a neighbour `outside`, which holds `secret`.
 struct Bench {
     around: TempDir,
+    limits: TempDir,
     server: Server,
 }
 
@@ -25,8 +26,17 @@ impl Bench {
             fs::create_dir(around.path().join(folder)).unwrap();
         }
         fs::write(around.path().join("outside/secret"), "secret").unwrap();
-        let server = Server::new(&around.path().join("inside"), limit).unwrap();
-        Self { around, server }
+        let limits = tempfile::tempdir().unwrap();
+        let space = limits.path().join("space");
+        Space::create(&space, limit).unwrap();
+        let server = Server::new(&around.path().join("inside"), Space::open(&space).unwrap()).unwrap();
+        Self { around, limits, server }
+    }
+
+    /// Another I/O node of the same run.
+    fn beside(&self) -> Server {
+        let space = Space::open(&self.limits.path().join("space")).unwrap();
+        Server::new(&self.path("inside"), space).unwrap()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -227,6 +237,19 @@ fn s2_what_is_no_file_is_not_opened_and_nobody_waits_for_it() {
 }
 
 #[test]
+fn s2_a_disk_that_fails_is_eio_and_nothing_else_fails() {
+    // This process's memory is a file, whose first page can be neither read nor written.
+    let mut bench = Bench::new(PLENTY);
+    let space = Space::open(&bench.limits.path().join("space")).unwrap();
+    bench.server = Server::new(Path::new("/proc/self"), space).unwrap();
+    let memory = bench.open(0, "mem", OpenMode::READ | OpenMode::WRITE).unwrap();
+    assert_eq!(bench.read(memory, 0, 100), Err(Errno::EIO));
+    assert_eq!(bench.write(memory, 0, b"x"), Err(Errno::EIO));
+    let good = bench.open(0, "comm", OpenMode::READ_ONLY).unwrap();
+    assert_ne!(bench.read(good, 0, 100).unwrap(), b"");
+}
+
+#[test]
 fn s2_a_node_has_so_many_files_open_and_none_of_anothers() {
     let mut bench = Bench::new(PLENTY);
     let all: Vec<u32> = (0..DESCRIPTORS).map(|_| bench.open(0, "a", OpenMode::UPDATE).unwrap()).collect();
@@ -258,6 +281,26 @@ fn s2_files_grow_by_as_much_as_they_may_and_no_more() {
     let appending = bench.open(0, "a", OpenMode::WRITE | OpenMode::APPEND).unwrap();
     assert_eq!(bench.write(appending, 0, b"1"), Err(Errno::ENOSPC), "it would go to the end");
     assert_eq!(fs::read(bench.path("inside/a")).unwrap(), b"1234567890");
+}
+
+#[test]
+fn s2_files_grow_by_as_much_as_they_may_whichever_io_nodes_do_it() {
+    let mut bench = Bench::new(NEW_FILE + 100);
+    let mut servers = [bench.beside(), bench.beside()];
+    let mut on = |which: usize, act: &mut dyn FnMut(&mut Bench)| {
+        std::mem::swap(&mut bench.server, &mut servers[which]);
+        act(&mut bench);
+        std::mem::swap(&mut bench.server, &mut servers[which]);
+    };
+    let mut files = [0; 2];
+    for which in [0, 1] {
+        on(which, &mut |bench| files[which] = bench.open(0, "a", OpenMode::UPDATE).unwrap());
+    }
+    // One makes the file longer than the half, and the other fills what is before.
+    on(1, &mut |bench| assert_eq!(bench.write(files[1], 70, &[1; 20]), Ok(20)));
+    on(0, &mut |bench| assert_eq!(bench.write(files[0], 0, &[1; 70]), Ok(70)));
+    on(0, &mut |bench| assert_eq!(bench.write(files[0], 90, &[1; 20]), Ok(10), "as much as is left of all"));
+    on(1, &mut |bench| assert_eq!(bench.write(files[1], 100, &[1]), Err(Errno::ENOSPC)));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::folder::Folder;
 use super::settings::Run;
 use crate::fabric::FabricHandle;
 use crate::helper::{self, Group, Helper};
+use crate::io_node::Space;
 
 /// The most nodes that an I/O node serves, unless so many are asked for.
 const SET: u32 = 64;
@@ -51,7 +52,8 @@ impl IoNodes {
             Some(program) => program.clone(),
             None => own_program()?,
         };
-        let (first, limit) = (fabric.nodes(), files.limit / u64::from(count));
+        let (first, space) = (fabric.nodes(), folder.path().join("files-space"));
+        Space::create(&space, files.limit).with_context(|| format!("cannot write {}", space.display()))?;
         let start = |number| {
             let complaints = folder.path().join(format!("io-{number}.txt"));
             let log = std::fs::File::create(&complaints)
@@ -59,7 +61,7 @@ impl IoNodes {
             let mut command = Command::new(&program);
             command.arg("io-node").arg("--socket").arg(fabric.io_socket(number).unwrap_or(Path::new("")));
             command.arg("--files").arg(directory);
-            command.args(["--rank", &(first + number).to_string(), "--limit", &limit.to_string()]);
+            command.arg("--space").arg(&space).args(["--rank", &(first + number).to_string()]);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
             let helper = Helper::start(&mut command).with_context(|| format!("I/O node {number}"))?;
             Ok((helper, complaints))
