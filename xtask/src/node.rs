@@ -97,8 +97,8 @@ pub struct Identity {
     pub segment: Option<u32>,
     /// Where QEMU listens for its control protocol.
     pub control: PathBuf,
-    /// The port at which the node waits for a debugger before its first instruction.
-    pub gdb: Option<u16>,
+    /// The socket at which the node waits for a debugger before its first instruction.
+    pub gdb: Option<PathBuf>,
 }
 
 /// A comma ends an option's value, two are one comma.
@@ -214,8 +214,8 @@ pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
         add("-dtb", tree.display().to_string());
     }
     add("-append", place.bootargs.clone());
-    if let Some(port) = place.gdb {
-        add("-gdb", format!("tcp:127.0.0.1:{port}"));
+    if let Some(socket) = &place.gdb {
+        add("-gdb", format!("unix:{},server=on,wait=off", value(socket)));
         words.push("-S".into());
     }
     words.push("-nodefaults".into());

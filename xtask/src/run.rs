@@ -35,7 +35,6 @@ pub use permits::core_count;
 pub use segment::Way;
 pub use settings::Run;
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -64,8 +63,6 @@ use watched::{Firmware, Watched};
 
 /// Harts of a node, if nothing is said of them.
 const DEFAULT_HARTS: u8 = 2;
-/// The port of the first debugger.
-const GDB_PORT: u16 = 1234;
 
 impl Run {
     /// Does it. A run that fails is an [`Outcome`] too; an error means that it did not come to a run.
@@ -438,8 +435,7 @@ impl Run {
                 continue;
             }
             let control = sockets.join(format!("control-{rank}.sock"));
-            let port = || free_port(GDB_PORT.saturating_add(rank as u16));
-            let gdb = self.gdb.contains(&rank).then(port).transpose().context("no port for a debugger")?;
+            let gdb = self.gdb.contains(&rank).then(|| sockets.join(format!("gdb-{rank}.sock")));
             let torus = fabric.socket(rank).to_owned();
             let tree = fabric.tree_socket(rank).map(Path::to_owned);
             let place =
@@ -456,9 +452,9 @@ impl Run {
             commands.push('\n');
             let input = share.as_ref().map(Share::input).transpose()?;
             let (guest, console) = Guest::start(machine, &place, input, &folder.node(rank, "qemu"))?;
-            if let (Some(port), Some(elf)) = (gdb, &machine.elf) {
+            if let (Some(socket), Some(elf)) = (&place.gdb, &machine.elf) {
                 let moved = image::moved_by(&std::fs::read(elf)?, self.board.flat_at())?;
-                let words = debugger_words(self.board, elf, moved, port);
+                let words = debugger_words(self.board, elf, moved, socket);
                 let said = match debugger(self.arch) {
                     Some(gdb) => format!("{gdb} {words}"),
                     None => format!(
@@ -484,23 +480,17 @@ struct Places<'a> {
     way: Way,
 }
 
-/// The wanted port, or another one if that is in use.
-fn free_port(wanted: u16) -> std::io::Result<u16> {
-    let listen = |port| TcpListener::bind(("127.0.0.1", port));
-    listen(wanted).or_else(|_| listen(0))?.local_addr().map(|address| address.port())
-}
-
-/// What a debugger is told to come to a node's harts by `port`; its image is `moved` against where it is linked for.
-fn debugger_words(board: Board, elf: &Path, moved: u64, port: u16) -> String {
-    let elf = elf.display();
+/// What a debugger is told to come to a node's harts by `socket`; its image is `moved` against where it is linked for.
+fn debugger_words(board: Board, elf: &Path, moved: u64, socket: &Path) -> String {
+    let (elf, socket) = (elf.display(), socket.display());
     match (board, moved) {
         // The monitor core is a process by itself, the first, of another instruction set than the image.
         (Board::SifiveU, _) => format!(
-            "-ex 'target extended-remote :{port}' -ex 'add-inferior -exec {elf}' -ex 'inferior 2' -ex 'attach 2' \
+            "-ex 'target extended-remote {socket}' -ex 'add-inferior -exec {elf}' -ex 'inferior 2' -ex 'attach 2' \
              -ex 'set schedule-multiple on'"
         ),
-        (_, 0) => format!("{elf} -ex 'target remote :{port}'"),
-        _ => format!("-ex 'symbol-file {elf} -o {moved:#x}' -ex 'target remote :{port}'"),
+        (_, 0) => format!("{elf} -ex 'target remote {socket}'"),
+        _ => format!("-ex 'symbol-file {elf} -o {moved:#x}' -ex 'target remote {socket}'"),
     }
 }
 
@@ -563,11 +553,11 @@ mod tests {
 
     #[test]
     fn b6_a_debugger_is_led_to_the_harts_that_run_the_image() {
-        let words = |board, moved| debugger_words(board, Path::new("job"), moved, 1234);
-        assert_eq!(words(Board::Virt, 0), "job -ex 'target remote :1234'");
+        let words = |board, moved| debugger_words(board, Path::new("job"), moved, Path::new("/a/gdb"));
+        assert_eq!(words(Board::Virt, 0), "job -ex 'target remote /a/gdb'");
         assert_eq!(
             words(Board::Versal, 0x20_0000),
-            "-ex 'symbol-file job -o 0x200000' -ex 'target remote :1234'"
+            "-ex 'symbol-file job -o 0x200000' -ex 'target remote /a/gdb'"
         );
         // The monitor core is asked first, and refuses an image that it could not run.
         let monitored = words(Board::SifiveU, 0);

@@ -1,7 +1,8 @@
 //! What is shown of `virt` elsewhere, on each board with controllers or cards of its own: nodes that wait, die, hang, are
 //! interrupted, held and asked (SPEC B-6, N-8, R-2, X-2).
 
-use crate::liveness::{expect_death, expect_link_noticed, expect_suspect, held};
+use crate::debugger::held;
+use crate::liveness::{expect_death, expect_link_noticed, expect_suspect};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

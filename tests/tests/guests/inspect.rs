@@ -10,7 +10,7 @@ use xtask::{Board, Outcome, Run};
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// What is told of a node of the run `name`, or why nothing is.
-fn told(name: &str, node: u32) -> String {
+pub fn told(name: &str, node: u32) -> String {
     inspect(None, Some(node), Some(name)).unwrap_or_else(|error| error.to_string())
 }
 

@@ -1,8 +1,5 @@
 //! Who computes is alive, who is dead is known to be (SPEC R-2).
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-use std::path::Path;
 use std::time::Duration;
 use tests::{expect_clean, long, on_both_architectures, processor_time};
 use xtask::run::{Ending, NodeOutcome};
@@ -36,59 +33,6 @@ pub fn expect_death(outcome: &Outcome, dead: usize) {
         let blamed = (0..outcome.nodes.len()).find(|&other| other != dead && named(other));
         assert_eq!(blamed, None, "node {rank} blames another: {}", outcome.explain());
     }
-}
-
-/// A debugger's line to an emulator: packets of the remote protocol, without looking at the answers.
-struct Debugger(TcpStream);
-
-impl Debugger {
-    /// To the one node of the run that waits for one, by the command that the run notes in `logs`.
-    fn attach(logs: &Path) -> Self {
-        loop {
-            let commands = std::fs::read_to_string(logs.join("commands.txt")).unwrap_or_default();
-            let port =
-                commands.split("tcp:127.0.0.1:").nth(1).and_then(|rest| rest.split_whitespace().next());
-            let port = port.and_then(|port| port.parse::<u16>().ok());
-            if let Some(line) = port.and_then(|port| TcpStream::connect(("127.0.0.1", port)).ok()) {
-                return Self(line);
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-
-    fn go_on(&mut self) {
-        // It acknowledges whatever was said.
-        self.0.write_all(b"+$c#63").unwrap();
-    }
-
-    /// Stops the node, and waits until it stands.
-    fn interrupt(&mut self) {
-        self.0.write_all(&[3]).unwrap();
-        let (mut said, mut bytes) = (Vec::new(), [0; 256]);
-        while !said.windows(2).any(|two| two == b"$T") {
-            let length = self.0.read(&mut bytes).unwrap();
-            assert!(length > 0, "the emulator has hung up on its debugger");
-            said.extend_from_slice(&bytes[..length]);
-        }
-    }
-}
-
-/// What came of `run`, whose node 1 a debugger held for `length`, when that had gone for so long.
-pub fn held(run: Run, after: Duration, length: Duration) -> Outcome {
-    let logs = tempfile::tempdir().unwrap();
-    let folder = logs.path().to_owned();
-    let debugger = std::thread::spawn(move || {
-        let mut debugger = Debugger::attach(&folder);
-        debugger.go_on();
-        std::thread::sleep(after);
-        debugger.interrupt();
-        std::thread::sleep(length);
-        debugger.go_on();
-        debugger
-    });
-    let outcome = run.logs(logs.path()).gdb(1).run().unwrap();
-    debugger.join().unwrap();
-    outcome
 }
 
 /// Node `suspect`, and nobody else, was suspected.
@@ -197,12 +141,6 @@ on_both_architectures! {
             expect_clean(&outcome);
             assert!(outcome.nodes.iter().all(|node| node.suspicions == 0), "{length} s: {}", outcome.explain());
         }
-    }
-
-    fn r2_a_node_held_in_a_debugger_does_not_end_the_run(arch) {
-        let run = Run::new("alive").arch(arch).torus("2").harts(1).args(["--seconds", "5"]).timeout(DEADLINE);
-        // Wherever it is by then, the other one waits for it.
-        expect_clean(&held(run, Duration::from_secs(3), Duration::from_secs(seconds(14, 45))));
     }
 
     fn r2_a_node_that_was_paused_goes_on_as_if_nothing_was(arch) {

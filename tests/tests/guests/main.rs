@@ -7,6 +7,7 @@ mod boards;
 mod boot;
 mod boot_loader;
 mod collectives;
+mod debugger;
 mod each_board;
 mod faults;
 mod fences;
