@@ -287,6 +287,11 @@ pub const USAGE: &[Usage] = &[
             argument("--size", Value::Number(1, 1 << 20), "MiB of all tasks in each file [default: 8]"),
             argument("--keep", Value::Flag, "leave the files"),
             argument("--hostile", Value::Flag, "calls that must fail, in place of all else"),
+            argument(
+                "--read",
+                Value::Such("a file's name", |name| !name.is_empty()),
+                "reads this file whole, in place of all else",
+            ),
         ],
     )
     .refusing(on_the_tree),

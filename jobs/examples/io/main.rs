@@ -6,7 +6,7 @@
 //! one of its own, in transfers of up to 1 MiB and of 4 KiB. What a task reads and checks is what another wrote, in the
 //! shared file, or its own. A second shared file is MPI's: each call of all tasks writes strips of 4 KiB of each in turn, through a view,
 //! and reads another's through its view. `--size MIB` (8) is of all tasks together in each file. `--keep` leaves the files.
-//! With `--hostile` calls that must fail are made instead.
+//! With `--hostile` calls that must fail are made instead, with `--read NAME` each task reads a file that is there.
 #![no_std]
 #![no_main]
 
@@ -61,7 +61,9 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let (out, other) = (block()?, block()?);
     let own = task.number().into();
     let mut worker = Worker { task, world: mpi.world(), files: task.files()?, out, other, own, tasks };
-    if arguments.has("--hostile") {
+    if let Some(name) = arguments.word("--read") {
+        worker.read_whole(name)?;
+    } else if arguments.has("--hostile") {
         worker.in_turn(|worker| hostile::try_all(worker.task, &worker.files))?;
     } else {
         worker.work(blocks, transfer, arguments.has("--keep"))?;
@@ -157,6 +159,17 @@ impl Worker {
                 if right { Ok(()) } else { Err(WRONG) }
             })
         })?;
+        Ok(file.close()?)
+    }
+
+    /// Reads a file to its end, and says how long it is.
+    fn read_whole(&mut self, name: &str) -> Result<(), JobError> {
+        let mut file = self.files.open(name, OpenMode::READ_ONLY)?;
+        let mut bytes = 0;
+        while let read @ 1.. = file.read(self.other.all_mut())? {
+            bytes += read;
+        }
+        defmt::println!("task {=u64} read {=usize} bytes of {=str}", self.own, bytes, name);
         Ok(file.close()?)
     }
 

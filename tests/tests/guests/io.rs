@@ -134,6 +134,21 @@ on_both_architectures! {
         assert!(size <= 1 << 20, "{size} bytes");
     }
 
+    fn s2_a_disk_that_fails_is_told_at_the_caller_with_the_files_name(arch) {
+        // An I/O node's own memory is a file, whose first page cannot be read.
+        let read = |name| {
+            let run = Run::new("io").arch(arch).torus("2").timeout(Duration::from_secs(240));
+            run.files("/proc/self").io_program(env!("CARGO_BIN_EXE_io-node")).args(["--read", name]).go_on().run().unwrap()
+        };
+        let outcome = read("mem");
+        assert!(!outcome.success());
+        assert_eq!(count_lines(&outcome, "failed: read mem: EIO, "), 2, "{}", outcome.explain());
+        // Nothing else fails.
+        let outcome = read("comm");
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, " read 8 bytes of comm"), 2, "{}", outcome.explain());
+    }
+
     fn s2_a_lost_io_node_is_an_error_at_the_caller_and_no_hang(arch) {
         let place = Place::new();
         let run = place.run(arch, "2x2").args(["--size", "1024"]);
@@ -172,6 +187,20 @@ fn s2_two_io_nodes_serve_tasks_that_share_a_node() {
     let outcome = run.run().unwrap();
     expect_clean(&outcome);
     files_are_whole(&place, &outcome, 2, 8);
+}
+
+#[test]
+fn s2_sixty_four_nodes_have_one_io_node_and_eight_may_have_two() {
+    // Emulated ones too at full size, where 64 take minutes.
+    for board in [Board::Linux, Board::Virt].into_iter().take(1 + usize::from(long())) {
+        for (torus, io_nodes) in [("4x4x4", 1), ("2x2x2", 2)] {
+            let place = Place::new();
+            let run = place.run(Arch::Aarch64, torus).board(board).io_nodes(io_nodes).memory(64);
+            let outcome = run.args(["--size", "16", "--keep"]).run().unwrap();
+            expect_clean(&outcome);
+            files_are_whole(&place, &outcome, 16, outcome.nodes.len() as u64);
+        }
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 use tests::{expect_clean, on_both_architectures};
-use xtask::Run;
+use xtask::{Board, Run};
 
 use super::inspect::look;
 
@@ -156,4 +156,17 @@ on_both_architectures! {
         });
         expect_clean(&outcome);
     }
+}
+
+#[test]
+fn s3_h1_top_shows_nodes_that_are_processes_too() {
+    tool();
+    let run = Run::new("idle").board(Board::Linux).torus("2").args(["--seconds", "8"]);
+    let outcome = look(run, |name| {
+        let text = once(name);
+        let words =
+            [&format!("{name}: idle on board linux, "), "2 of 2 nodes live; harts: ", "\n    0 ", "\n    1 "];
+        words.iter().all(|words| text.contains(words))
+    });
+    expect_clean(&outcome);
 }
