@@ -41,13 +41,15 @@ impl<N: Nic> TreeAdapter<N> {
     pub const HEAP_BYTES: usize = Card::<N>::HEAP_BYTES;
 
     /// Starts `nic` for the node with rank `node` of `nodes`. Allocates about
-    /// [`HEAP_BYTES`](Self::HEAP_BYTES), and nothing later. The class route of all nodes is open.
+    /// [`HEAP_BYTES`](Self::HEAP_BYTES), and nothing later. The class routes of all nodes are open.
     ///
     /// # Errors
     /// [`SmallMtu`].
     pub fn new(nic: N, node: u32, nodes: u32) -> Result<Self, SmallMtu> {
         let mut routes = [const { None }; CLASS_ROUTES];
-        routes[0] = Some(Route::new(ClassRoute::WORLD, Role::BOTH, NETWORK, 0));
+        for world in ClassRoute::worlds() {
+            routes[usize::from(world.id)] = Some(Route::new(world, Role::BOTH, NETWORK, 0));
+        }
         Ok(Self {
             card: Card::new(nic, node)?,
             node,
@@ -385,7 +387,7 @@ impl<N: Nic> TreeAdapter<N> {
     fn open(&mut self, envelope: &TreeEnvelope) {
         let TreeEnvelope { route, role, origin, argument: tag, .. } = *envelope;
         let Some(place) = self.routes.get_mut(usize::from(route.id)) else { return };
-        // An earlier one was closed before, on the same wire; the world's is never closed.
+        // An earlier one was closed before, on the same wire; the worlds' are never closed.
         if place.is_some() || !role.is_member() {
             self.faults.malformed += 1;
             return;
@@ -397,7 +399,7 @@ impl<N: Nic> TreeAdapter<N> {
     }
 
     fn close(&mut self, route: ClassRoute) {
-        if route == ClassRoute::WORLD || self.route(route).is_none() {
+        if route.is_world() || self.route(route).is_none() {
             self.faults.no_route += 1;
             return;
         }

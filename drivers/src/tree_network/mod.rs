@@ -30,7 +30,7 @@
 //! Engines in `pami`, by [`CollectiveNetwork`](pami::device::CollectiveNetwork), and jobs that want it bare; the kernel's files for calls to the
 //! I/O node.
 //!
-//! A geometry is on the tree if its nodes are the members of a class route: the world's, or one that its lowest node
+//! A geometry is on the tree if its nodes are the members of a class route: a world's, or one that its lowest node
 //! asked for under a tag that all agree on. Nodes with several endpoints combine among them first.
 
 pub mod adapter;

@@ -10,7 +10,7 @@ use core::cell::Cell;
 use pami::combine::packet::{ETHER_TYPE, NETWORK, SHIPPED_CALLS, TreeHeader, mac};
 use pami::combine::{
     AluOperation, CLASS_ROUTES, ClassRoute, Element, MOST_MEMBERS, Operator, Role, RouteMembers, Status,
-    TreeEnvelope, TreePacket, TreePacketKind, WINDOW,
+    TreeEnvelope, TreePacket, TreePacketKind, WINDOW, WORLDS,
 };
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -168,7 +168,7 @@ fn d9_what_cannot_be_sent_is_refused_with_its_reason() {
     let members = [RouteMembers::range(0, 7, Role::BOTH); MOST_MEMBERS + 1];
     assert_eq!(tree.allocate(1, &members), Err(InjectError::Length));
     // The card has room for 64 frames.
-    for id in 1..CLASS_ROUTES as u8 {
+    for id in (WORLDS..CLASS_ROUTES).map(|id| id as u8) {
         let route = ClassRoute { id, generation: 1 };
         deliver(
             &card,
@@ -177,7 +177,7 @@ fn d9_what_cannot_be_sent_is_refused_with_its_reason() {
         );
     }
     tree.advance();
-    let routes = (1..CLASS_ROUTES as u8).map(|id| ClassRoute { id, generation: 1 });
+    let routes = (WORLDS..CLASS_ROUTES).map(|id| ClassRoute { id: id as u8, generation: 1 });
     let all: Vec<_> = routes.flat_map(|route| [route; WINDOW as usize]).collect();
     let done = all.iter().take_while(|&&route| contribute(&mut tree, route, SUM, 0, &[0; 8]).is_ok()).count();
     assert_eq!(done, 64);
@@ -206,7 +206,7 @@ fn d3_class_routes_are_opened_by_the_network_found_by_tag_and_closed() {
     assert!(RouteMembers::read(&list).unwrap().eq(members));
     assert_eq!(tree.answer(), None);
 
-    let route = ClassRoute { id: 2, generation: 9 };
+    let route = ClassRoute { id: 7, generation: 9 };
     let opened = TreeEnvelope {
         argument: 77,
         role: Role::BOTH,
@@ -237,13 +237,14 @@ fn d3_class_routes_are_opened_by_the_network_found_by_tag_and_closed() {
 
     assert_eq!(tree.release(others), Err(InjectError::NoRoute), "it is node 1's");
     assert_eq!(tree.release(route), Ok(()));
-    for closed in [route, others, others, WORLD] {
+    for closed in [route, others, others].into_iter().chain(ClassRoute::worlds()) {
         deliver(&card, TreeEnvelope::new(TreePacketKind::Closed, closed, NETWORK), &[]);
     }
     deliver(&card, six, &[1, 2, 3]);
     tree.advance();
-    assert_eq!((tree.role(route), tree.role(others), tree.role(WORLD)), (None, None, Some(Role::BOTH)));
-    assert_eq!(tree.faults(), TreeFaults { no_route: 3, ..TreeFaults::default() });
+    assert_eq!((tree.role(route), tree.role(others)), (None, None));
+    assert!(ClassRoute::worlds().all(|world| tree.role(world) == Some(Role::BOTH)));
+    assert_eq!(tree.faults(), TreeFaults { no_route: 2 + WORLDS as u64, ..TreeFaults::default() });
     assert_eq!(tree.counters().abandoned, 1);
     // The same id again, and a refusal.
     tree.allocate(80, &members).unwrap();

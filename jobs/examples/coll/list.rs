@@ -22,6 +22,7 @@ pub fn print(bench: &Bench, arguments: &Arguments) -> Result<(), JobError> {
         (metadata.rectangle, "rectangle"),
         (metadata.domains, "affinity domains"),
         (metadata.ordered_domains, "ranks in their order"),
+        (metadata.node_ranges, "ranks of each node together"),
         (metadata.class_route, "class route"),
     ] {
         let _ = write!(line, "; {}{name}", if holds { "" } else { "no " });

@@ -12,7 +12,9 @@ mod network;
 use check::{Contribution, Plain};
 use kernel::{JobError, Task};
 use network::Network;
-use pami::combine::{AluOperation, CLASS_ROUTES, ClassRoute, Element, Operator, Role, RouteMembers, Status};
+use pami::combine::{
+    AluOperation, CLASS_ROUTES, ClassRoute, Element, Operator, Role, RouteMembers, Status, WORLDS,
+};
 
 kernel::entry!(main, jobs::USAGE);
 
@@ -201,7 +203,7 @@ fn exhaustion(network: &mut Network) -> Result<usize, JobError> {
         }
         network.barrier()?;
     }
-    if network.node == 0 && routes.len() != CLASS_ROUTES - 1 {
+    if network.node == 0 && routes.len() != CLASS_ROUTES - WORLDS {
         return Err(wrong("class routes ran out too early"));
     }
     Ok(routes.len())

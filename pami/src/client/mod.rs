@@ -10,6 +10,7 @@ use crate::affinity::Affinities;
 use crate::balance::{Processing, SubOperations};
 use crate::collective::cost::PlacementStatistics;
 use crate::collective::engine::{Engine, Limits};
+use crate::combine::ClassRoute;
 use crate::context::{Active, Context, ContextSetup, Parts};
 use crate::device::Port;
 use crate::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint, GENERATIONS, TaskList};
@@ -366,9 +367,10 @@ impl<N: Node> Client<N> {
         let mut collectives =
             Engine::new(memory.collectives, self.population(), placement, self.node.affinities());
         collectives.make_world(me, &self.configuration.tasks, self.configuration.collectives.domains);
-        // The class route of all nodes is there once, for the clients of one place.
-        let whole = self.id.place() == 0 && self.configuration.tasks.len() == self.node.tasks() as usize;
-        collectives.join_tree(port.network(), whole);
+        // For the clients of each place there is a class route of all nodes.
+        let whole = self.configuration.tasks.len() == self.node.tasks() as usize;
+        let world = ClassRoute::worlds().nth(self.id.place().into()).filter(|_| whole);
+        collectives.join_tree(port.network(), world);
         let setup = ContextSetup {
             me,
             contexts: self.configuration.contexts,

@@ -236,6 +236,14 @@ impl<'a> Call<'a> {
         if in_place { Area::Output } else { Area::Input }
     }
 
+    /// The own block of a gather or allgather before the start.
+    pub(super) fn own_operand(&self) -> Span {
+        match self.operand() {
+            Area::Output => self.block(Area::Output, self.rank),
+            area => Span { area, ..self.own_result() },
+        }
+    }
+
     /// The rank `distance` ranks on, round the end. `distance` is at most the size.
     pub(super) fn ahead(&self, distance: u32) -> u32 {
         let to_end = self.size - self.rank;

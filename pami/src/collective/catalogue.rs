@@ -22,6 +22,8 @@ pub struct Metadata {
     pub domains: bool,
     /// The root is rank 0 and the ranks of every domain follow each other.
     pub ordered_domains: bool,
+    /// The ranks of every node follow each other.
+    pub node_ranges: bool,
     /// The geometry has a class route of the tree network.
     pub class_route: bool,
     /// The tree network has the operator on that type; true where there is no operator.
@@ -42,6 +44,7 @@ impl Metadata {
             rectangle: call.grid.is_some(),
             domains: call.domains.is_some(),
             ordered_domains: call.root == 0 && call.domains.is_some_and(|domains| domains.are_ranges()),
+            node_ranges: call.domains.is_none_or(|domains| domains.are_ranges()),
             class_route: true,
             // All of the network's commute.
             tree_operator: commutative,
@@ -59,6 +62,7 @@ impl Metadata {
             Need::Rectangle => self.rectangle,
             Need::Domains => self.domains,
             Need::OrderedDomains => self.ordered_domains,
+            Need::NodeRanges => self.node_ranges,
             Need::ClassRoute => self.class_route,
             Need::TreeOperator => self.tree_operator,
             Need::Aligned => self.aligned,
@@ -174,6 +178,7 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Allgather, A::RecursiveDoubling, &[N::PowerOfTwo]),
         entry(C::Allgather, A::GatherBroadcast, &[]),
         entry(C::Allgather, A::Affinity, &[N::OrderedDomains]),
+        entry(C::Allgather, A::TreeNetwork, &[N::ClassRoute, N::NodeRanges, N::Aligned]),
         entry(C::Alltoall, A::Pairwise, &[]),
         entry(C::Alltoall, A::Bruck, &[N::EqualBlocks]),
         entry(C::Scan, A::RecursiveDoubling, &[]),

@@ -123,13 +123,13 @@ pub fn estimate(
     let tree = |depth: u128, children: u128, bytes: u128| {
         depth * (far + clear(bytes) + (children - 1) * overhead + children * bytes * (byte + alu))
     };
-    let both = if matches!(collective, C::Allreduce | C::Barrier) { 2 } else { 1 };
+    let both = if matches!(collective, C::Allreduce | C::Barrier | C::Allgather) { 2 } else { 1 };
     let nary = |radix| tree(rounds(placement.size, radix), radix.max(2).into(), bytes);
     let chunk = (chunk.max(1) as u128).min(bytes.max(1));
     let chunks = bytes.div_ceil(chunk);
     // A tree within each node.
-    let local = wide(costs.local_latency) + bytes * (wide(costs.local_byte) + alu);
-    let within = rounds(placement.per_node, 2) * local;
+    let local = |bytes| wide(costs.local_latency) + bytes * (wide(costs.local_byte) + alu);
+    let within = |bytes| rounds(placement.per_node, 2) * local(bytes);
     // All but the own part of what all ranks have.
     let rest = |total: u128| total * others / size.max(1);
     let (total, part) = (size * bytes, bytes.div_ceil(size.max(1)));
@@ -144,13 +144,14 @@ pub fn estimate(
         (_, A::Affinity) => {
             let nodes = placement.size.div_ceil(placement.per_node.max(1));
             match collective {
-                C::Gather | C::Scatter => within + rounds(nodes, 2) * far + rest(total) * byte,
-                _ => both * (within + tree(rounds(nodes, 2), 1, bytes)),
+                C::Gather | C::Scatter => within(bytes) + rounds(nodes, 2) * far + rest(total) * byte,
+                _ => both * (within(bytes) + tree(rounds(nodes, 2), 1, bytes)),
             }
         }
         (_, A::TreeNetwork) => {
             let stages = rounds(placement.size.div_ceil(placement.per_node.max(1)), 2) + 1;
-            near + both * within + 2 * stages * wide(costs.tree_stage) + bytes * wide(costs.tree_byte)
+            let bytes = if collective == C::Allgather { total } else { bytes };
+            near + both * within(bytes) + 2 * stages * wide(costs.tree_stage) + bytes * wide(costs.tree_byte)
         }
         (C::Gather | C::Scatter, A::Binomial) => log * far + clears(total) + rest(total) * byte,
         (C::Gather | C::Scatter, _) | (_, A::Flat) => far + clear(bytes) + others * (overhead + bytes * byte),

@@ -11,7 +11,7 @@
 //! | `Send`, `Receive` | start; done some time before the round ends |
 //! | `Wait` | ends the round: all that was started is done |
 //! | `Reduce`, `Copy` | are done at once, element by element |
-//! | `Combine`, `Spread` | a vector through the tree network; the result is there when the round ends |
+//! | `Combine`, `Assemble`, `Spread` | a vector through the tree network; the result is there when the round ends |
 //!
 //! A step names peers by rank and memory by [`Span`]: elements of the input, of the output, or of scratch memory.
 //! All three are apart; the input is only read. What a schedule keeps to, and the tests hold it to:
@@ -46,9 +46,10 @@
 //! - **In place.** The caller says so; schedules then name no input. See the table at [`Call`].
 //! - **Forms.** An endpoint that is not instructed (G-6) makes its schedule when the first message of a collective
 //!   comes; besides the above that message must say collective, algorithm, root, lengths and tuning.
-//! - **Tree network.** `Combine` and `Spread` go to the adapter with the geometry's class route, at one rank of each node
-//!   and once in a collective; those of one geometry in the order of its collectives. Without a class route the call is
-//!   never made with that algorithm.
+//! - **Tree network.** `Combine`, `Assemble` and `Spread` go to the adapter with the geometry's class route, at one rank of each
+//!   node and once in a collective; those of one geometry in the order of its collectives. Without a class route the call is
+//!   never made with that algorithm. The network does not assemble: it combines, by bitwise or, packets that are zero but for the
+//!   node's own elements, and behind the last one up to a whole element of the network's.
 //! - **Empty work.** The next step can take time in the number of ranks where a rank has nothing to do, as in an
 //!   alltoall of empty blocks.
 //!

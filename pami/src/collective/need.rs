@@ -21,11 +21,13 @@ pub enum Need {
     Domains,
     /// The affinity domains are known, the ranks of each follow each other, and the root is rank 0.
     OrderedDomains,
+    /// The ranks of each node follow each other. Ranks without known affinity domains count as alone on their nodes.
+    NodeRanges,
     /// The geometry has a class route of the tree network.
     ClassRoute,
     /// The tree network's ALU has the operator on that type.
     TreeOperator,
-    /// The network's ALU takes operands from any address, or all ranks' buffers are aligned to [`ALIGNMENT`] bytes.
+    /// The network's ALU takes operands from any address, and leaves results at any, or all ranks' buffers are aligned to [`ALIGNMENT`] bytes.
     Aligned,
     /// The ranks have the scratch memory that it takes, for one element at least. Asked of all, so in no entry.
     Scratch,
@@ -50,6 +52,7 @@ impl fmt::Display for Need {
             Self::Rectangle => "the geometry must be a rectangle of the torus",
             Self::Domains => "the affinity domains must be known",
             Self::OrderedDomains => "the ranks of each affinity domain must follow each other, the root be rank 0",
+            Self::NodeRanges => "the ranks of each node must follow each other",
             Self::ClassRoute => "the geometry must have a class route of the tree network",
             Self::TreeOperator => "the tree network must have the operator on that type",
             Self::Scratch => "the ranks need more scratch memory",

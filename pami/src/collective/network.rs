@@ -5,9 +5,13 @@
 //! the only one. Up to the leader and down from it vectors go along the affinity domains within the node; without
 //! domains every rank is alone on its node. A root that does not lead hands its vector to its leader, or gets it from
 //! there, so that a node's contributions to a class route come from one endpoint, in one order.
+//!
+//! The network has no operation that gathers. An allgather is a combination by bitwise or, to which each leader brings its node's
+//! blocks, and zeros in the place of all others.
 
 use super::call::{Algorithm, Call, Collective};
 use super::fan::Reduction;
+use super::gather::Store;
 use super::phase::Phase;
 use super::step::{Area, Span};
 use super::tree::{Shape, Tree};
@@ -15,7 +19,11 @@ use super::tree::{Shape, Tree};
 /// Whether the call's rank hands a vector, or a barrier's nothing, to the network.
 pub(super) fn speaks(call: &Call) -> bool {
     let leads = leader(call, call.rank) == call.rank;
-    let anything = call.collective == Collective::Barrier || call.len() > 0;
+    let anything = match call.collective {
+        Collective::Barrier => true,
+        Collective::Allgather => call.total() > 0,
+        _ => call.len() > 0,
+    };
     call.algorithm == Algorithm::TreeNetwork && leads && anything
 }
 
@@ -32,7 +40,15 @@ fn within<'a>(call: &Call<'a>) -> Tree<'a> {
     }
 }
 
-/// The phase with this number of a barrier, broadcast, reduce or allreduce. Writes the tree that it goes along, if any.
+/// The blocks of the node that the call's rank leads, whose ranks follow each other.
+fn of_node(call: &Call) -> Span {
+    let start = call.blocks.start(call.rank);
+    let ranks = call.domains.map_or(1, |domains| domains.per_node());
+    let end = call.blocks.start(call.rank + ranks);
+    Span::new(Area::Output, start, end - start)
+}
+
+/// The phase with this number of a barrier, broadcast, allgather, reduce or allreduce. Writes the tree that it goes along, if any.
 pub(super) fn phase<'a>(call: &Call<'a>, index: u8, tree: &mut Tree<'a>) -> Option<Phase> {
     let leads = leader(call, call.rank) == call.rank;
     let output = call.vector(Area::Output);
@@ -59,6 +75,16 @@ pub(super) fn phase<'a>(call: &Call<'a>, index: u8, tree: &mut Tree<'a>) -> Opti
                 2 if leads => Some(Phase::Spread { span: output, source: call.rank == speaker }),
                 2 => Some(Phase::NOTHING),
                 3 => along(Phase::Broadcast { vector: output, chunk: output.len.max(1) }),
+                _ => None,
+            }
+        }
+        Collective::Allgather => {
+            let all = Span::new(Area::Output, 0, call.total());
+            match index {
+                0 => along(Phase::Gather { store: Store::Whole(Area::Output), own: call.own_operand() }),
+                1 if leads => Some(Phase::Assemble { span: all, own: of_node(call) }),
+                1 => Some(Phase::NOTHING),
+                2 => along(Phase::Broadcast { vector: all, chunk: all.len.max(1) }),
                 _ => None,
             }
         }

@@ -11,6 +11,10 @@ pub(super) enum Phase {
         from: Span,
     },
     Combine(Span),
+    Assemble {
+        span: Span,
+        own: Span,
+    },
     Spread {
         span: Span,
         source: bool,

@@ -229,7 +229,7 @@ fn phase<'a>(call: &Call<'a>, index: u8, tree: &mut Tree<'a>) -> Option<Phase> {
 
         (C::Gather, _, 0) => {
             let store = if call.is_root() { Store::Whole(Area::Output) } else { Store::Subtree(0) };
-            along(call.root, Phase::Gather { store, own: own_operand(call) })
+            along(call.root, Phase::Gather { store, own: call.own_operand() })
         }
         (C::Scatter, _, 0) => {
             let store = if call.is_root() { Store::Whole(Area::Input) } else { Store::Subtree(0) };
@@ -238,13 +238,13 @@ fn phase<'a>(call: &Call<'a>, index: u8, tree: &mut Tree<'a>) -> Option<Phase> {
         }
         (C::Allgather, A::Bruck, 0) => Some(Phase::BruckAllgather),
         (C::Allgather, A::GatherBroadcast | A::Affinity, 0) => {
-            along(0, Phase::Gather { store: Store::Whole(Area::Output), own: own_operand(call) })
+            along(0, Phase::Gather { store: Store::Whole(Area::Output), own: call.own_operand() })
         }
         (C::Allgather, A::GatherBroadcast | A::Affinity, 1) => {
             along(0, broadcast(call, Span::new(Area::Output, 0, call.total())))
         }
         (C::Allgather, _, 0) => {
-            Some(Phase::Copy { into: call.block(Area::Output, call.rank), from: own_operand(call) })
+            Some(Phase::Copy { into: call.block(Area::Output, call.rank), from: call.own_operand() })
         }
         (C::Allgather, A::Ring, 1) => Some(Phase::RingAllgather),
         (C::Allgather, A::RecursiveDoubling, 1) => Some(Phase::DoublingAllgather),
@@ -296,14 +296,6 @@ fn ring_block(call: &Call) -> Span {
     Span::new(Area::Scratch, ring::scratch(call), call.blocks.len(call.rank))
 }
 
-/// The own block of a gather or allgather before the start.
-fn own_operand(call: &Call) -> Span {
-    match call.operand() {
-        Area::Output => call.block(Area::Output, call.rank),
-        area => Span { area, ..call.own_result() },
-    }
-}
-
 /// The tree of the algorithm, or the binomial one.
 fn shape<'a>(call: &Call<'a>) -> Shape<'a> {
     match (call.algorithm, call.grid, call.domains) {
@@ -342,6 +334,11 @@ impl Phase {
             }
             Self::Combine(span) => {
                 out.combine(*span);
+                out.wait();
+                false
+            }
+            Self::Assemble { span, own } => {
+                out.assemble(*span, *own);
                 out.wait();
                 false
             }
@@ -390,7 +387,7 @@ impl Phase {
         let end = |span: &Span| if span.area == Area::Scratch { span.end() } else { 0 };
         match self {
             Self::Copy { into, from } => end(into).max(end(from)),
-            Self::Combine(span) | Self::Spread { span, .. } => end(span),
+            Self::Combine(span) | Self::Assemble { span, .. } | Self::Spread { span, .. } => end(span),
             Self::Hand { from, .. } if call.rank == from.0 => end(&from.1),
             Self::Hand { to, .. } if call.rank == to.0 => end(&to.1),
             Self::Reduction(reduction) => reduction.scratch(tree),

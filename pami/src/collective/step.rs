@@ -103,6 +103,14 @@ pub enum Step {
         /// Operand and result. Never of [`Area::Input`].
         span: Span,
     },
+    /// Hands `own` to the tree network, which brings together what the leaders of all nodes hand in, and writes it over each one's
+    /// `span` before the round ends.
+    Assemble {
+        /// The whole. Never of [`Area::Input`].
+        span: Span,
+        /// Those elements of it that are of this node, and of no other.
+        own: Span,
+    },
     /// The tree network writes the span of the one leader that is the source over those of the others before the round
     /// ends.
     Spread {
@@ -241,6 +249,11 @@ impl Round {
     pub(super) fn combine(&mut self, span: Span) {
         self.started = true;
         self.push(Step::Combine { span });
+    }
+
+    pub(super) fn assemble(&mut self, span: Span, own: Span) {
+        self.started = true;
+        self.push(Step::Assemble { span, own });
     }
 
     pub(super) fn spread(&mut self, span: Span, source: bool) {

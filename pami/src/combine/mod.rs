@@ -29,6 +29,6 @@ pub use alu::{AluOperation, Element, Operator, Unlike, combine};
 pub use arrival::{InjectError, TreeArrival};
 pub use census::{Census, CensusError};
 pub use packet::{Status, TreeEnvelope, TreePacket, TreePacketKind};
-pub use route::{CLASS_ROUTES, ClassRoute, MOST_MEMBERS, Role, RouteMembers, WINDOW};
+pub use route::{CLASS_ROUTES, ClassRoute, MOST_MEMBERS, Role, RouteMembers, WINDOW, WORLDS};
 pub use tree::TreeShape;
 pub use window::CreditWindow;

@@ -1,14 +1,18 @@
 //! Class routes: sub-trees of the collective network, and what each of their nodes does.
 //!
-//! Every router has room for [`CLASS_ROUTES`]. The first is there from the start: all nodes contribute, all receive.
+//! Every router has room for [`CLASS_ROUTES`]. The first [`WORLDS`] are there from the start: all nodes contribute, all receive.
 //! Others are set up by a node that sends the network a list of [`RouteMembers`]; every member is told of the route before
 //! anything else arrives on it. If no route is free at one of the routers between them, the requester is told.
 
+use crate::endpoint::CLIENTS;
 use zerocopy::byteorder::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Class routes of a router, that of all nodes included.
+/// Class routes of a router, those of all nodes included.
 pub const CLASS_ROUTES: usize = 16;
+
+/// Class routes of all nodes: one for each place of clients, whose collectives are in an order of their own.
+pub const WORLDS: usize = CLIENTS;
 
 /// Packets of one class route that a node may have in the network's hands, and the network in the node's.
 ///
@@ -29,8 +33,18 @@ pub struct ClassRoute {
 }
 
 impl ClassRoute {
-    /// All nodes contribute, all receive. It is always there.
+    /// The first of those of all nodes: all contribute, all receive. They are always there.
     pub const WORLD: Self = Self { id: 0, generation: 0 };
+
+    /// The class routes of all nodes.
+    pub fn worlds() -> impl Iterator<Item = Self> {
+        (0..WORLDS as u8).map(|id| Self { id, ..Self::WORLD })
+    }
+
+    /// Whether it is one of them, which nobody asks for, and nobody gives up.
+    pub fn is_world(self) -> bool {
+        usize::from(self.id) < WORLDS
+    }
 }
 
 /// What a node does on a class route.

@@ -1,15 +1,23 @@
 //! Collectives through the tree network: one member of each node speaks for it, class routes come and go (SPEC G-7).
 
 use crate::collectives::COLLECTIVES;
-use crate::machine::Tree;
-use crate::stage::{Case, LIMITS, Play, Stage, TUNING, domains, shared, with_scratch, words};
+use crate::machine::{TestNode, Tree, filled, machine_of};
+use crate::stage::{Case, LIMITS, Play, Stage, TUNING, bytes, context, domains, shared, with_scratch, words};
 use pami::collective::{Algorithm, Blocks, Collective, Element, Need, Operator, Reducer, SelectionError};
+use pami::combine::{ClassRoute, WORLDS};
 use pami::geometry::Members;
-use pami::{ClientError, Collect, CollectError, GeometryId, Limits, OperationError, Shared, WORLD};
+use pami::{
+    ClientBuilder, ClientError, Collect, CollectError, GeometryId, Limits, OperationError, Shared, WORLD,
+};
 use zerocopy::IntoBytes;
 
-const OVER_TREE: [Collective; 4] =
-    [Collective::Barrier, Collective::Broadcast, Collective::Reduce, Collective::Allreduce];
+const OVER_TREE: [Collective; 5] = [
+    Collective::Barrier,
+    Collective::Broadcast,
+    Collective::Reduce,
+    Collective::Allreduce,
+    Collective::Allgather,
+];
 
 fn stage(nodes: u32, per_node: u32, seed: u64) -> (Stage, Members<'static>) {
     let domains = (per_node > 1).then(|| domains(nodes, per_node));
@@ -65,6 +73,50 @@ fn g7_the_world_combines_and_broadcasts_through_the_tree_network() {
     }
 }
 
+/// Three nodes on the tree network.
+fn planted() -> Vec<&'static TestNode> {
+    let nodes = machine_of(3, 1);
+    nodes[0].world.plant();
+    nodes
+}
+
+#[test]
+fn g7_the_world_of_each_client_has_a_class_route_of_its_own() {
+    let nodes = planted();
+    let first = |&node| ClientBuilder::new(node, "the first").collectives(LIMITS).create().unwrap();
+    let mut first: Vec<_> = nodes.iter().map(first).collect();
+    let _contexts: Vec<_> = first.iter_mut().map(|client| context(client, 0)).collect();
+    let mut stage = Stage::steps(nodes, 1, 12, LIMITS);
+    let members = stage.everyone();
+    all_over_tree(&mut stage, WORLD, members);
+    let carried = ClassRoute::worlds().map(|world| tree(&stage, |tree| tree.operations_of(world)));
+    let carried: Vec<_> = carried.collect();
+    assert!(matches!(carried[..], [0, own, 0, 0] if own > 0), "{carried:?}");
+}
+
+#[test]
+fn g7_what_a_client_leaves_on_the_class_route_of_its_place_is_nothing_to_the_next() {
+    let nodes = planted();
+    let mut stage = Stage::steps(nodes.clone(), 1, 12, LIMITS);
+    for rank in [0, 2] {
+        stage.start(rank, case(WORLD, Collective::Allreduce, 3, 5), rank as usize);
+    }
+    stage.rest();
+    stage.abandon(1, 7, 1);
+    stage.until(3);
+    stage.rest();
+    for (mut client, context) in stage.clients.into_iter().zip(stage.contexts) {
+        assert!(client.destroy_context(context).is_ok() && client.destroy().is_ok());
+    }
+    let mut stage = Stage::steps(nodes, 1, 13, LIMITS);
+    for rank in 0..3 {
+        stage.start(rank, case(WORLD, Collective::Allreduce, 3, 5), rank as usize);
+    }
+    stage.until(3);
+    let ends = stage.results();
+    assert!(ends.iter().all(|(_, end)| *end == Err(OperationError::Differs)), "{ends:?}");
+}
+
 #[test]
 fn g7_ranks_of_a_node_combine_among_them_first() {
     for (nodes, per_node) in [(2, 2), (3, 4)] {
@@ -98,21 +150,21 @@ fn g1_geometries_take_class_routes_and_give_them_back() {
     let even = stage.range(0, 3, 2);
     for round in 0..20 {
         let ids = [stage.create(3 + 2 * round, some, None), stage.create(4 + 2 * round, even, None)];
-        assert_eq!(tree(&stage, |tree| tree.routes()), 3);
+        assert_eq!(tree(&stage, |tree| tree.routes()), 2);
         for (id, members) in ids.into_iter().zip([some, even]) {
             let play = |what| (case(id, what, 3, 40), members);
             stage.play(&OVER_TREE.map(play));
             destroy(&mut stage, id, &members);
         }
         let world = stage.world;
-        stage.settle("leaving", || world.lock().tree.as_mut().unwrap().routes() == 1);
+        stage.settle("leaving", || world.lock().tree.as_mut().unwrap().routes() == 0);
     }
 }
 
 #[test]
 fn g1_without_a_class_route_a_geometry_takes_other_algorithms() {
     let (mut stage, _) = stage(4, 1, 5);
-    tree(&stage, |tree| tree.limit = 3);
+    tree(&stage, |tree| tree.limit = WORLDS + 2);
     let members = stage.range(1, 3, 1);
     let ids = [1, 2, 3].map(|id| stage.create(id, members, None));
     for (id, expected) in ids.into_iter().zip([true, true, false]) {
@@ -130,7 +182,7 @@ fn g1_without_a_class_route_a_geometry_takes_other_algorithms() {
     // One is given back; the next geometry has it.
     destroy(&mut stage, ids[0], &members);
     let world = stage.world;
-    stage.settle("leaving", || world.lock().tree.as_mut().unwrap().routes() == 2);
+    stage.settle("leaving", || world.lock().tree.as_mut().unwrap().routes() == 1);
     let id = stage.create(6, members, None);
     assert!(has_class_route(&stage, 1, id));
 }
@@ -204,6 +256,60 @@ fn sum(
         ..Collect::new(geometry, Collective::Allreduce, stage.done(rank as usize).unwrap())
     };
     stage.collect(context, with_scratch(&stage[context], collect).unwrap());
+}
+
+/// An allgather of `all` by all ranks, whose blocks lie between these bounds; what each rank has then, and heard.
+fn allgather(
+    stage: &mut Stage,
+    members: &Members,
+    all: &[u8],
+    bounds: impl Fn(usize) -> &'static [usize],
+) -> Vec<(Vec<u8>, Result<(), OperationError>)> {
+    let size = members.size() as usize;
+    let outputs: Vec<_> = (0..size).map(|_| filled(&vec![0xFF; all.len()]).share()).collect();
+    for (rank, output) in outputs.iter().enumerate() {
+        let blocks = Blocks::listed(bounds(rank)).unwrap();
+        let own = [&all[bounds(rank)[rank]..bounds(rank)[rank + 1]], &[0]].concat();
+        let collect = Collect {
+            input: Some((filled(&own).share(), 0)),
+            output: Some((output.clone(), 0)),
+            blocks,
+            sources: blocks,
+            algorithm: Some((Algorithm::TreeNetwork, TUNING)),
+            ..Collect::new(WORLD, Collective::Allgather, stage.done(rank).unwrap())
+        };
+        let context = stage.member(members, rank as u32);
+        stage.collect(context, with_scratch(&stage[context], collect).unwrap());
+    }
+    stage.until(size);
+    let mut ends = stage.results();
+    ends.sort_by_key(|&(rank, _)| rank);
+    outputs.iter().map(bytes).zip(ends.into_iter().map(|(_, end)| end)).collect()
+}
+
+#[test]
+fn g7_blocks_of_any_bytes_come_together_in_the_tree_network() {
+    for per_node in [1, 2] {
+        let (mut stage, members) = stage(3, per_node, 11);
+        let size = members.size() as usize;
+        // Every other block is empty, and the last packet no whole elements.
+        let bounds: Vec<_> = (0..=size).map(|rank| (rank & !1).pow(2) * 7 + (rank & !1)).collect();
+        let all: Vec<u8> = (0..bounds[size]).map(|at| at as u8 ^ 0x5A).collect();
+        let bounds: &[usize] = bounds.leak();
+        for (output, end) in allgather(&mut stage, &members, &all, |_| bounds) {
+            assert!(output == all && end.is_ok());
+        }
+        assert_eq!(tree(&stage, |tree| tree.operations), all.len().div_ceil(128));
+    }
+}
+
+#[test]
+fn g3_blocks_whose_bounds_differ_fail_at_all_members() {
+    let (mut stage, members) = stage(3, 1, 11);
+    let bounds = |rank| -> &[usize] { if rank == 1 { &[0, 4, 6, 12] } else { &[0, 4, 8, 12] } };
+    for (_, end) in allgather(&mut stage, &members, &[1; 12], bounds) {
+        assert_eq!(end, Err(OperationError::Differs));
+    }
 }
 
 /// An allreduce of one word by all ranks, whose operators are given; what each rank heard.
@@ -391,7 +497,7 @@ fn g3_a_call_that_differs_inside_a_node_ends_the_use_of_the_class_route_at_all()
     for odd in [1, 3] {
         let (mut stage, members) = stage(2, 2, odd);
         let id = stage.create(1, members, Some(domains(2, 2)));
-        assert_eq!(tree(&stage, |tree| tree.routes()), 2);
+        assert_eq!(tree(&stage, |tree| tree.routes()), 1);
         let other = |rank| if u64::from(rank) == odd { Operator::Max } else { Operator::Sum };
         let ends = allreduce(&mut stage, id, &members, other);
         assert!(ends.iter().all(|end| matches!(end, Err(OperationError::Mismatch(_)))), "{ends:?}");
@@ -402,7 +508,7 @@ fn g3_a_call_that_differs_inside_a_node_ends_the_use_of_the_class_route_at_all()
         stage.rest();
         destroy(&mut stage, id, &members);
         let world = stage.world;
-        stage.settle("leaving", || world.lock().tree.as_mut().unwrap().routes() == 1);
+        stage.settle("leaving", || world.lock().tree.as_mut().unwrap().routes() == 0);
     }
 }
 
@@ -428,7 +534,7 @@ fn g7_a_single_node_takes_no_class_route() {
         let members = stage.range(0, 2, 1);
         let id = stage.create(1, members, Some(domains(1, 2)));
         assert!(!has_class_route(&stage, 0, id));
-        assert_eq!(tree(&stage, |tree| tree.routes()), 1);
+        assert_eq!(tree(&stage, |tree| tree.routes()), 0);
     }
 }
 
@@ -468,6 +574,6 @@ fn n8_a_context_says_that_nothing_moves_when_nothing_can_and_not_before() {
         stage.all_good();
         destroy(&mut stage, id, &members);
         quieten(&mut stage);
-        assert_eq!(tree(&stage, |tree| tree.routes()), 1);
+        assert_eq!(tree(&stage, |tree| tree.routes()), 0);
     }
 }

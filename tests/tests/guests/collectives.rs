@@ -1,7 +1,9 @@
 //! Collectives on nodes: every algorithm gives what a plain loop gives; the lists; what goes wrong.
 
 use std::time::Duration;
-use tests::{LOSSY_WIRE, count_lines, expect_clean, expect_success_on_a_bad_wire, on_both_architectures};
+use tests::{
+    LOSSY_WIRE, count_lines, expect_clean, expect_success_on_a_bad_wire, long, on_both_architectures,
+};
 use xtask::{Arch, Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(400);
@@ -16,7 +18,8 @@ const LOSSY: &str = "drop=1%,reorder=5%,seed=5";
 
 /// What the tree network does, with data of one packet and of many.
 fn tree(arch: Arch, mode: Mode) -> Run {
-    let args = ["--collective", "barrier,broadcast,reduce,allreduce", "--algorithm", "tree-network"];
+    let args =
+        ["--collective", "barrier,broadcast,reduce,allreduce,allgather", "--algorithm", "tree-network"];
     let more = ["--sizes", "8,3000,40000", "--rounds", "3", "--root", "5"];
     let run = Run::new("coll").arch(arch).torus("2x2x2").harts(2).mode(mode).timeout(DEADLINE);
     run.args(args.into_iter().chain(more))
@@ -30,9 +33,9 @@ fn all_is_right(outcome: &Outcome, least: usize) {
     assert_eq!(count_lines(outcome, "WRONG"), 0);
 }
 
-/// Three barriers, and 34 algorithms of the other collectives that need no affinity domains, on a rectangle of a power of
+/// Three barriers, and 35 algorithms of the other collectives that need no affinity domains, on a rectangle of a power of
 /// two of tasks on the tree network, with two sizes.
-const SMP_ROWS: usize = 3 + 2 * 34;
+const SMP_ROWS: usize = 3 + 2 * 35;
 /// Affinity domains bring seven more.
 const VN_ROWS: usize = SMP_ROWS + 1 + 2 * 6;
 
@@ -41,6 +44,16 @@ on_both_architectures! {
         let outcome = coll(arch, Mode::Smp).run().unwrap();
         expect_clean(&outcome);
         all_is_right(&outcome, SMP_ROWS);
+    }
+
+    fn d2_vectors_go_along_four_and_five_dimensions(arch) {
+        for torus in ["2x2x2x2", "2x2x2x2x2"].into_iter().take(1 + usize::from(long())) {
+            let args = ["--collective", "broadcast,alltoall,barrier", "--sizes", "3000", "--rounds", "1"];
+            let outcome = coll(arch, Mode::Smp).torus(torus).harts(1).args(args).run().unwrap();
+            expect_clean(&outcome);
+            // One of each way that these have without affinity domains.
+            all_is_right(&outcome, 3 + 7 + 2);
+        }
     }
 
     fn n6_every_algorithm_of_every_collective_is_right_in_virtual_node_mode(arch) {
@@ -72,21 +85,21 @@ on_both_architectures! {
         }
         assert_eq!(count_lines(&outcome, "always valid: dissemination n-ary"), 1);
         let refused = "tree-network (no: the geometry must have a class route";
-        // Listed four times, and chosen for each of the four.
-        assert_eq!((count_lines(&outcome, "tree-network"), count_lines(&outcome, refused)), (8, 0));
+        // Listed five times, and chosen for each of the five.
+        assert_eq!((count_lines(&outcome, "tree-network"), count_lines(&outcome, refused)), (10, 0));
         let run = Run::new("coll").arch(arch).torus("2x2").harts(1).tree(false).timeout(DEADLINE);
         let outcome = run.args(["--list"]).run().unwrap();
-        assert_eq!(count_lines(&outcome, refused), 4, "{}", outcome.explain());
+        assert_eq!(count_lines(&outcome, refused), 5, "{}", outcome.explain());
     }
 
     fn g7_collectives_go_through_the_tree_network(arch) {
         for run in [tree(arch, Mode::Smp), tree(arch, Mode::Vn), tree(arch, Mode::Vn).faults(LOSSY)] {
             let outcome = run.run().unwrap();
             outcome.expect_success();
-            // A barrier and three collectives with three sizes.
-            all_is_right(&outcome, 1 + 3 * 3);
+            // A barrier and four collectives with three sizes.
+            all_is_right(&outcome, 1 + 4 * 3);
             let network = outcome.fabric.tree.as_ref().expect("a tree");
-            // The world's class route, and that of the job's geometry.
+            // The class route of the job's geometry.
             assert!(network.opened >= 1 && network.steps > 0);
             // Each node but the root sends up, however many tasks it has.
             assert!(network.nodes[1..].iter().all(|node| node.up.packets > 0), "{}", outcome.explain());
@@ -94,7 +107,7 @@ on_both_architectures! {
         }
     }
 
-    fn g7_an_allreduce_of_8_bytes_takes_half_the_steps_through_the_tree_network(arch) {
+    fn g7_an_allreduce_or_allgather_of_8_bytes_takes_half_the_steps_through_the_tree_network(arch) {
         // The network's steps in which any packet moved, for one round of the collective and the barrier before it.
         const ROUNDS: u64 = 40;
         let run = |what: &str, algorithm: &str, rounds: u64| {
@@ -112,12 +125,17 @@ on_both_architectures! {
         };
         // A round of barriers has two.
         let barrier = steps("barrier", "tree-network") / 2.0;
-        let allreduce = |algorithm| steps("allreduce", algorithm) - barrier;
-        let through_the_tree = allreduce("tree-network");
-        for software in ["recursive-doubling", "binomial", "rabenseifner", "ring"] {
-            let steps = allreduce(software);
-            println!("{arch}: {software} {steps:.1}, tree network {through_the_tree:.1}, barrier {barrier:.1}");
-            assert!(2.0 * through_the_tree <= steps, "{software} {steps}, tree network {through_the_tree}");
+        for (what, others) in [
+            ("allreduce", ["recursive-doubling", "binomial", "rabenseifner", "ring"]),
+            ("allgather", ["recursive-doubling", "bruck", "gather-broadcast", "ring"]),
+        ] {
+            let through_the_tree = steps(what, "tree-network") - barrier;
+            for software in others {
+                let steps = steps(what, software) - barrier;
+                let figures = format!("{what}: {software} {steps:.1}, tree network {through_the_tree:.1}");
+                println!("{arch}: {figures}, barrier {barrier:.1}");
+                assert!(2.0 * through_the_tree <= steps, "{figures}");
+            }
         }
     }
 

@@ -22,7 +22,7 @@ fn all_is_right(outcome: &Outcome) {
         "120 combinations of all operators and types, all right",
         "a vector of 262144 bytes, all right",
         "broadcasts, all right",
-        "class routes ran out after 15 more, and came back",
+        "class routes ran out after 12 more, and came back",
         "contributions that differ were reported",
     ] {
         assert_eq!(count_lines(outcome, line), 1, "{line}: {}", outcome.explain());

@@ -58,6 +58,9 @@ fn digest(call: &Call, reducer: Option<&Reducer>, element_len: usize) -> u32 {
     digest.add(call.size);
     if call.collective.is_of_vectors() || call.blocks.are_equal() {
         digest.add(call.len() as u32);
+    } else if call.algorithm == Algorithm::TreeNetwork {
+        // No message shows the length of a block.
+        (1..=call.size).for_each(|end| digest.add(call.blocks.start(end) as u32));
     }
     if call.collective == Collective::Alltoall {
         digest.add(call.in_place.into());

@@ -115,8 +115,10 @@ impl GeometryState {
     /// The channel of a class route, if this member leads its node's.
     pub(super) fn channel(&self, route: ClassRoute) -> Option<Channel> {
         let leads = self.leader(self.rank) == self.rank;
-        let owned = self.rank == 0 && route != ClassRoute::WORLD;
-        leads.then(|| Channel::new(route, owned))
+        let owned = self.rank == 0 && !route.is_world();
+        // What an earlier client of the place has left on the world's is no collective of this one's. (Knuth's multiplier.)
+        let generation = self.members.endpoint(self.rank).map_or(0, |own| own.client().generation());
+        leads.then(|| Channel::new(route, owned, u32::from(generation).wrapping_mul(0x9E37_79B1)))
     }
 
     /// The nodes, if they can have a class route.

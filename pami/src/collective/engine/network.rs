@@ -8,8 +8,8 @@
 //! **Class routes.** When the members of a new geometry have met, the first of them lists its nodes, asks the network
 //! for a class route and tells the others which it is, or that there is none: none is left, the nodes make too many
 //! ranges, it is one node only, or a node has several ranks and their affinity domains are not known. Then every
-//! algorithm but the tree network's is permitted. The world of the first client of a job has the class route of all
-//! nodes without asking. When a geometry is destroyed its leaders tell each other on the route itself, and the owner
+//! algorithm but the tree network's is permitted. The world of a client of all tasks has a class route of all
+//! nodes without asking: there is one for each place of clients. When a geometry is destroyed its leaders tell each other on the route itself, and the owner
 //! then gives it up.
 //!
 //! **Order.** Every collective that goes through the network gets a number at each leader, its *ticket*; the members
@@ -31,17 +31,16 @@ use crate::error::OperationError;
 use crate::geometry::WORLD;
 
 impl<A> Engine<A> {
-    /// Whether the world of this context has the class route of all nodes.
-    pub(crate) fn join_tree(&mut self, network: Option<impl CollectiveNetwork>, whole: bool) {
+    /// Gives the world of this context the class route `route` of all nodes, if there is one and it is of use there.
+    pub(crate) fn join_tree(&mut self, network: Option<impl CollectiveNetwork>, route: Option<ClassRoute>) {
         let world = self.geometries.iter_mut().flatten().find(|entry| entry.id == WORLD);
-        let role = network.and_then(|network| network.role(ClassRoute::WORLD));
+        let all = |route: &ClassRoute| network.and_then(|it| it.role(*route)) == Some(Role::BOTH);
         if let Some(entry) = world
-            && role == Some(Role::BOTH)
-            && whole
+            && let Some(route) = route.filter(all)
             && (entry.domains.is_some() || entry.placement.per_node == 1)
             && entry.members.size() > entry.placement.per_node
         {
-            entry.way.open(entry.channel(ClassRoute::WORLD));
+            entry.way.open(entry.channel(route));
         }
     }
 

@@ -5,14 +5,26 @@ use super::route::{Channel, LEAVE};
 use crate::combine::{AluOperation, ClassRoute, Status, TreeArrival};
 use crate::device::CollectiveNetwork;
 use crate::error::OperationError;
+use crate::operator::{Element, Operator};
 
 /// What a leader does with a vector.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LeaderDuty {
     Combine(AluOperation),
+    /// Brings the bytes from `start` to `end`, and has the others brought by others.
+    Assemble {
+        start: usize,
+        end: usize,
+    },
     Source,
     Sink,
 }
+
+/// What brings together vectors that are zero but where they are one's own.
+const TOGETHER: AluOperation = match AluOperation::new(Operator::BitOr, Element::U32) {
+    Some(operation) => operation,
+    None => AluOperation::NOTHING,
+};
 
 /// A vector on its way through the network.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +50,11 @@ impl Turn {
         let number = (self.digest ^ self.ticket.rotate_left(24)).wrapping_add(index as u32);
         if number == LEAVE { 0 } else { number }
     }
+}
+
+/// Bytes of the elements of [`TOGETHER`] that so many lie in.
+const fn whole_elements(len: usize) -> usize {
+    len.next_multiple_of(TOGETHER.element_len())
 }
 
 impl Passage {
@@ -107,6 +124,14 @@ impl Passage {
             let fill = |into: &mut [u8]| areas.read(self.piece, start, into);
             let sent = match self.duty {
                 LeaderDuty::Combine(operation) => network.contribute(route, operation, sequence, len, fill),
+                LeaderDuty::Assemble { start: own, end } => {
+                    let fill = |into: &mut [u8]| {
+                        into.fill(0);
+                        let own = own.clamp(start, start + len)..end.clamp(start, start + len);
+                        areas.read(self.piece, own.start, &mut into[own.start - start..own.end - start]);
+                    };
+                    network.contribute(route, TOGETHER, sequence, whole_elements(len), fill)
+                }
                 LeaderDuty::Source => network.broadcast(route, sequence, len, fill),
                 LeaderDuty::Sink => Ok(()),
             };
@@ -133,16 +158,22 @@ impl Passage {
             _ => return Err(OperationError::Differs),
         }
         let (start, len) = self.range(self.taken, payload);
+        let combined = |by| arrival.broadcast.is_none() && arrival.operation == by;
         let right_kind = match self.duty {
-            LeaderDuty::Combine(operation) => arrival.broadcast.is_none() && arrival.operation == operation,
+            LeaderDuty::Combine(operation) => combined(operation),
+            LeaderDuty::Assemble { .. } => combined(TOGETHER),
             LeaderDuty::Source | LeaderDuty::Sink => arrival.broadcast.is_some(),
         };
         let right_packet = arrival.sequence == turn.packet(self.taken);
-        if !right_kind || !right_packet || arrival.payload.len() != len {
+        let right_len = match self.duty {
+            LeaderDuty::Assemble { .. } => whole_elements(len),
+            _ => len,
+        };
+        if !right_kind || !right_packet || arrival.payload.len() != right_len {
             return Err(OperationError::Differs);
         }
         if !matches!(self.duty, LeaderDuty::Source) {
-            areas.write(self.piece, start, arrival.payload);
+            areas.write(self.piece, start, &arrival.payload[..len]);
         }
         Ok(())
     }

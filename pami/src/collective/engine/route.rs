@@ -90,8 +90,9 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(route: ClassRoute, owned: bool) -> Self {
-        Self { route, owned, next: 0, injected: 0, taken: 0, broken: None }
+    /// The first collective has the ticket `first`.
+    pub(super) fn new(route: ClassRoute, owned: bool, first: u32) -> Self {
+        Self { route, owned, next: first, injected: first, taken: first, broken: None }
     }
 
     /// The ticket of a collective that starts now.

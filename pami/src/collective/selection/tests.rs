@@ -21,6 +21,7 @@ fn plain(collective: Collective, size: u32, bytes: usize) -> Query<'static> {
         rectangle: false,
         domains: false,
         ordered_domains: false,
+        node_ranges: false,
         class_route: false,
         tree_operator: false,
         aligned: false,
@@ -51,6 +52,7 @@ fn rich(collective: Collective, size: u32, bytes: usize) -> Query<'static> {
         rectangle: true,
         domains: true,
         ordered_domains: true,
+        node_ranges: true,
         class_route: true,
         tree_operator: true,
         aligned: true,
@@ -89,7 +91,7 @@ fn g2_lists_have_the_always_valid_ones_first_and_every_algorithm_once() {
 
 #[test]
 fn g2_each_condition_shuts_out_who_needs_it_and_nobody_else() {
-    let shut: [(Need, TakeAway); 8] = [
+    let shut: [(Need, TakeAway); 9] = [
         (Need::Commutative, |metadata| metadata.commutative = false),
         (Need::PowerOfTwo, |metadata| metadata.size = 12),
         (Need::EqualBlocks, |metadata| metadata.equal_blocks = false),
@@ -97,6 +99,7 @@ fn g2_each_condition_shuts_out_who_needs_it_and_nobody_else() {
         (Need::Domains, |metadata| metadata.domains = false),
         (Need::ClassRoute, |metadata| metadata.class_route = false),
         (Need::TreeOperator, |metadata| metadata.tree_operator = false),
+        (Need::NodeRanges, |metadata| metadata.node_ranges = false),
         (Need::Aligned, |metadata| metadata.aligned = false),
     ];
     for (need, take_away) in shut {
@@ -132,7 +135,10 @@ fn g2_short_vectors_take_few_rounds_and_long_ones_little_bandwidth() {
     let commutes: Holds = |query| query.metadata.commutative = true;
     let equal: Holds = |query| (query.metadata.equal_blocks, query.metadata.known_blocks) = (true, true);
     let rectangle: Holds = |query| query.metadata.rectangle = true;
-    let routed: Holds = |query| (query.metadata.class_route, query.metadata.aligned) = (true, true);
+    let routed: Holds = |query| {
+        let metadata = Metadata { class_route: true, node_ranges: true, aligned: true, ..query.metadata };
+        query.metadata = metadata;
+    };
     let shared: Holds = |query| {
         query.placement.per_node = 8;
         query.metadata =
@@ -166,6 +172,8 @@ fn g2_short_vectors_take_few_rounds_and_long_ones_little_bandwidth() {
         // Bruck's rotation is the price of sizes that are no power of two.
         (C::Allgather, 63, 8, plain_one, A::Bruck),
         (C::Allgather, 64, 1 << 20, plain_one, A::Ring),
+        (C::Allgather, 64, 8, routed, A::TreeNetwork),
+        (C::Allgather, 64, 1 << 20, routed, A::Ring),
         (C::Allgather, 64, 1 << 20, shared, A::Ring),
         (C::Alltoall, 64, 8, equal, A::Bruck),
         (C::Alltoall, 64, 1 << 20, equal, A::Pairwise),
@@ -303,6 +311,7 @@ prop_compose! {
             rectangle,
             domains,
             ordered_domains: domains && ordered,
+            node_ranges: ordered,
             class_route: route,
             tree_operator: on_tree,
             aligned,

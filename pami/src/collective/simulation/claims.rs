@@ -215,7 +215,7 @@ fn messages(collective: Collective, algorithm: Algorithm, [size, nodes, log]: [u
     let edges = size - 1;
     match (collective, algorithm) {
         // Within nodes only.
-        (C::Barrier | C::Allreduce, A::TreeNetwork) => 2 * (size - nodes),
+        (C::Barrier | C::Allreduce | C::Allgather, A::TreeNetwork) => 2 * (size - nodes),
         (_, A::TreeNetwork) => size - nodes,
         (C::Barrier, A::Dissemination) => size * log,
         (C::Barrier, A::Nary | A::Affinity) => 2 * edges,

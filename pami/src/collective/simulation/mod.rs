@@ -318,7 +318,7 @@ impl Network<'_> {
                 let from = rank.read(from);
                 rank.span(into).copy_from_slice(&from);
             }
-            Step::Combine { span } | Step::Spread { span, .. } => {
+            Step::Combine { span } | Step::Assemble { span, .. } | Step::Spread { span, .. } => {
                 assert!(self.leaders.contains(&number), "rank {number} does not speak for its node");
                 rank.check_write(span);
                 rank.writes.push(span);
@@ -372,16 +372,25 @@ impl Network<'_> {
         let mut result: Option<Vec<u64>> = None;
         for (&number, step) in leaders.iter().zip(&handed) {
             let (span, operand) = match *step {
-                Step::Combine { span } => (span, true),
+                Step::Combine { span } | Step::Assemble { span, .. } => (span, true),
                 Step::Spread { span, source } => (span, source),
                 _ => unreachable!("handed to the tree network"),
             };
             spans.push(span);
             if operand {
-                let operand = self.ranks[number].span(span).to_vec();
+                let mut operand = self.ranks[number].span(span).to_vec();
+                if let Step::Assemble { own, .. } = *step {
+                    let own = own.offset - span.offset..own.end() - span.offset;
+                    operand[..own.start].fill(0);
+                    operand[own.end..].fill(0);
+                }
                 result = Some(match (result, step) {
                     (None, _) => operand,
                     (Some(_), Step::Spread { .. }) => panic!("two sources"),
+                    (Some(left), Step::Assemble { .. }) => {
+                        assert!(matches!(handed[0], Step::Assemble { .. }), "both kinds at once");
+                        left.iter().zip(operand).map(|(&a, b)| a | b).collect()
+                    }
                     (Some(left), _) => {
                         assert!(matches!(handed[0], Step::Combine { .. }), "both kinds at once");
                         left.iter().zip(operand).map(|(&a, b)| (self.operator)(a, b)).collect()

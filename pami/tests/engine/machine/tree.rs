@@ -2,7 +2,7 @@
 
 use pami::combine::{
     AluOperation, CLASS_ROUTES, ClassRoute, InjectError, Role, RouteMembers, Status, TreeArrival, TreeShape,
-    WINDOW, combine,
+    WINDOW, WORLDS, combine,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -31,6 +31,8 @@ struct Route {
     name: ClassRoute,
     owner: u32,
     queues: BTreeMap<u32, NodeQueues>,
+    /// Combinations and broadcasts so far.
+    operations: usize,
 }
 
 /// The network.
@@ -63,18 +65,23 @@ impl Tree {
             alignment: 1,
             stepped: false,
         };
-        tree.open(ClassRoute::WORLD, u32::MAX, (0..nodes).collect());
+        ClassRoute::worlds().for_each(|world| tree.open(world, u32::MAX, (0..nodes).collect()));
         tree
     }
 
     fn open(&mut self, name: ClassRoute, owner: u32, nodes: BTreeSet<u32>) {
         let queues = nodes.into_iter().map(|node| (node, NodeQueues::default())).collect();
-        self.routes.push(Route { name, owner, queues });
+        self.routes.push(Route { name, owner, queues, operations: 0 });
     }
 
-    /// Class routes in use.
+    /// Combinations and broadcasts on a class route.
+    pub fn operations_of(&self, name: ClassRoute) -> usize {
+        self.routes.iter().find(|route| route.name == name).map_or(0, |route| route.operations)
+    }
+
+    /// Class routes that geometries have asked for.
     pub fn routes(&self) -> usize {
-        self.routes.len()
+        self.routes.len() - WORLDS
     }
 
     fn queues(&mut self, node: u32, name: ClassRoute) -> Option<&mut NodeQueues> {
@@ -168,6 +175,7 @@ impl Tree {
             result
         };
         self.operations += 1;
+        route.operations += 1;
         for queues in route.queues.values_mut() {
             queues.arrived.push_back(result.clone());
         }
@@ -180,7 +188,7 @@ impl Tree {
         }
         let nodes: BTreeSet<u32> = members.iter().flat_map(RouteMembers::ranks).collect();
         assert!(nodes.contains(&node) && nodes.iter().all(|&node| node < self.shape.nodes()));
-        let free = (1..self.limit as u8).find(|&id| self.routes.iter().all(|route| route.name.id != id));
+        let free = (0..self.limit as u8).find(|&id| self.routes.iter().all(|route| route.name.id != id));
         let answer = free.ok_or(Status::Exhausted).map(|id| {
             self.generation = self.generation.wrapping_add(1);
             let name = ClassRoute { id, generation: self.generation };

@@ -148,7 +148,8 @@ impl Stage {
         Self::steps(nodes, per_task, seed, limits)
     }
 
-    fn steps(nodes: Vec<&'static TestNode>, per_task: u8, seed: u64, limits: Limits) -> Self {
+    /// On these, whatever has been there before.
+    pub fn steps(nodes: Vec<&'static TestNode>, per_task: u8, seed: u64, limits: Limits) -> Self {
         let stage = Self::of(nodes, per_task, Told::new(), |client| client.collectives(limits));
         stage.world.stepped();
         Self { random: Random::new(seed), ..stage }

@@ -61,10 +61,12 @@ pub struct NodeLink<S> {
 }
 
 impl<S: Read + Write> NodeLink<S> {
-    /// A node that has not connected, on the class route of all nodes.
+    /// A node that has not connected, on the class routes of all nodes.
     pub fn new() -> Self {
         let mut ports = [const { None }; CLASS_ROUTES];
-        ports[usize::from(ClassRoute::WORLD.id)] = Some(Port::new(ClassRoute::WORLD));
+        for world in ClassRoute::worlds() {
+            ports[usize::from(world.id)] = Some(Port::new(world));
+        }
         Self {
             stream: None,
             left: None,

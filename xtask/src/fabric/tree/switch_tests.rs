@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fabric::quantity::time;
-use pami::combine::{AluOperation, CreditWindow, Element, Operator, Role, WINDOW};
+use pami::combine::{AluOperation, CreditWindow, Element, Operator, Role, WINDOW, WORLDS};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -162,7 +162,7 @@ fn is_data(kind: TreePacketKind) -> bool {
 }
 
 #[test]
-fn x4_nodes_are_welcomed_and_their_sum_comes_to_all() {
+fn x4_nodes_are_welcomed_and_their_sums_come_to_all_on_the_class_route_of_each_client() {
     let mut bench = Bench::new(5, "");
     for node in 0..5 {
         bench.send(
@@ -170,21 +170,31 @@ fn x4_nodes_are_welcomed_and_their_sum_comes_to_all() {
             TreeEnvelope { argument: 5, ..TreeEnvelope::new(TreePacketKind::Hello, ClassRoute::WORLD, node) },
             &[],
         );
-        bench.contribute(node, ClassRoute::WORLD, 9, &node.to_le_bytes());
+        for world in ClassRoute::worlds() {
+            bench.contribute(node, world, world.id.into(), &node.to_le_bytes());
+        }
     }
     bench.run();
     for node in 0..5 {
         assert_eq!(bench.receive(node).unwrap().0.kind, TreePacketKind::Welcome);
-        let (envelope, payload) = bench.receive(node).unwrap();
-        assert_eq!((envelope.kind, envelope.sequence, envelope.operation), (TreePacketKind::Result, 9, SUM));
-        assert_eq!(payload, 10u32.to_le_bytes());
+        let mut came: Vec<_> = (0..WORLDS).map(|_| bench.receive(node).unwrap()).collect();
+        came.sort_by_key(|(envelope, _)| envelope.route.id);
+        for ((envelope, payload), world) in came.into_iter().zip(ClassRoute::worlds()) {
+            let result = (TreePacketKind::Result, world, u32::from(world.id), SUM);
+            assert_eq!((envelope.kind, envelope.route, envelope.sequence, envelope.operation), result);
+            assert_eq!(payload, 10u32.to_le_bytes());
+        }
         assert_eq!(bench.receive(node), None);
     }
     let statistics = bench.switch.statistics();
     assert!(
-        statistics.nodes.iter().all(|node| node.joined && node.delivered.packets == 1 && node.control == 2)
+        statistics
+            .nodes
+            .iter()
+            .all(|node| node.joined && node.delivered.packets == WORLDS as u64 && node.control == 2)
     );
-    assert_eq!(statistics.steps, 5);
+    // One packet behind the other.
+    assert_eq!(statistics.steps, 5 + WORLDS as u64 - 1);
     assert!(bench.switch.complaints().is_empty());
 }
 
@@ -267,19 +277,19 @@ fn d3_a_requester_is_told_why_there_is_no_class_route() {
     assert_eq!(refusal(&mut bench, &[RouteMembers::range(0, 4, Role::BOTH)]), bad);
     assert_eq!(refusal(&mut bench, &[RouteMembers::range(2, 3, Role::BOTH)]), bad);
     assert_eq!(refusal(&mut bench, &[RouteMembers::range(0, 3, Role::default())]), bad);
-    for _ in 1..CLASS_ROUTES {
+    for _ in WORLDS..CLASS_ROUTES {
         assert_eq!(refusal(&mut bench, &[RouteMembers::range(0, 3, Role::BOTH)]).0, TreePacketKind::Opened);
     }
     let exhausted = (TreePacketKind::Refused, Status::Exhausted, 5);
     assert_eq!(refusal(&mut bench, &[RouteMembers::range(0, 3, Role::BOTH)]), exhausted);
     let statistics = bench.switch.statistics();
-    assert_eq!((statistics.opened, statistics.refused), (CLASS_ROUTES as u64 - 1, 5));
+    assert_eq!((statistics.opened, statistics.refused), ((CLASS_ROUTES - WORLDS) as u64, 5));
     // Whoever does not read is on no more class routes once enough notices wait for it.
     bench.wires[0].0.borrow_mut().room = 0;
     let mut last = TreePacketKind::Opened;
     for _ in 0..3000 {
         let route = (0..=255).find_map(|generation| {
-            let route = ClassRoute { id: 1, generation };
+            let route = ClassRoute { id: WORLDS as u8, generation };
             bench.switch.tree.role(1, route).map(|_| route)
         });
         if let Some(route) = route {

@@ -269,6 +269,13 @@ impl<A> CollectiveInFlight<A> {
                 self.passage = Some(Passage::new(self.areas.piece(span), duty));
                 Carried::Done
             }
+            Step::Assemble { span, own } => {
+                let (piece, own) = (self.areas.piece(span), self.areas.piece(own));
+                let start = own.start - piece.start;
+                let duty = LeaderDuty::Assemble { start, end: start + own.len };
+                self.passage = Some(Passage::new(piece, duty));
+                Carried::Done
+            }
             Step::Spread { span, source } => {
                 let duty = if source { LeaderDuty::Source } else { LeaderDuty::Sink };
                 self.passage = Some(Passage::new(self.areas.piece(span), duty));

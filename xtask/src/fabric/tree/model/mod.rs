@@ -124,7 +124,7 @@ impl Tree {
     }
 
     /// An empty tree over `nodes` nodes whose queues have room for `room` packets each, at least one. It has the class
-    /// route of all nodes.
+    /// routes of all nodes.
     pub fn new(nodes: u32, room: usize) -> Self {
         let mut tree = Self {
             shape: TreeShape::new(nodes),
@@ -138,7 +138,8 @@ impl Tree {
             busy: BTreeSet::new(),
             changed: BTreeSet::new(),
         };
-        tree.lay(ClassRoute::WORLD, None, 0, &vec![Role::BOTH; nodes as usize]);
+        let all = vec![Role::BOTH; nodes as usize];
+        ClassRoute::worlds().for_each(|world| tree.lay(world, None, 0, &all));
         tree
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fabric::dice::Dice;
-use pami::combine::{AluOperation, Element, Operator, Status, combine};
+use pami::combine::{AluOperation, Element, Operator, Status, WORLDS, combine};
 use proptest::prelude::*;
 
 fn payload(node: u32, sequence: u32, elements: usize, element: Element) -> Vec<u8> {
@@ -198,7 +198,7 @@ proptest! {
         prop_assert!(up <= 4 * roles.len() as u64);
         let released = tree.release(owner.unwrap() as u32, change.route).unwrap();
         prop_assert_eq!(released.members, members);
-        prop_assert!(tree.routers.iter().all(|router| router.states[1..].iter().all(Option::is_none)));
+        prop_assert!(tree.routers.iter().all(|router| router.states[WORLDS..].iter().all(Option::is_none)));
     }
 
     #[test]
@@ -257,14 +257,14 @@ fn d3_class_routes_run_out_and_come_back() {
     let mut tree = Tree::new(8, 8);
     let roles = [Role::BOTH; 8];
     let routes: Vec<_> =
-        (1..CLASS_ROUTES).map(|tag| tree.allocate(3, tag as u32, &roles).unwrap().route).collect();
+        (WORLDS..CLASS_ROUTES).map(|tag| tree.allocate(3, tag as u32, &roles).unwrap().route).collect();
     assert_eq!(tree.allocate(0, 99, &roles), Err(Status::Exhausted));
     // One router's table is as full as the others'.
     let mut alone = [Role::default(); 8];
     alone[7] = Role::BOTH;
     assert_eq!(tree.allocate(7, 99, &alone), Err(Status::Exhausted));
     assert_eq!(tree.release(2, routes[5]), None, "it is not node 2's");
-    assert_eq!(tree.release(3, ClassRoute::WORLD), None);
+    assert!(ClassRoute::worlds().all(|world| tree.release(3, world).is_none()));
     assert_eq!(tree.release(3, routes[5]).unwrap().members.len(), 8);
     assert_eq!(tree.release(3, routes[5]), None);
     let again = tree.allocate(0, 99, &roles).unwrap().route;
@@ -290,7 +290,7 @@ fn d3_sub_trees_that_do_not_touch_share_a_number() {
         let owner = roles.iter().position(|role| role.is_member()).unwrap();
         tree.allocate(owner as u32, 0, roles).unwrap().route
     });
-    assert_eq!(routes.map(|route| route.id), [1, 1, 1, 2]);
+    assert_eq!(routes.map(|route| usize::from(route.id) - WORLDS), [0, 0, 0, 1]);
     for (route, roles) in routes.into_iter().zip([&left, &right, &below, &across]) {
         check(&mut tree, route, roles, AluOperation::NOTHING, 3, 2, 5);
     }
