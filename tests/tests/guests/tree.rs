@@ -45,8 +45,8 @@ on_both_architectures! {
         all_is_right(&outcome);
         assert_eq!(count_lines(&outcome, "sums on sub-trees, all right"), 8);
         assert_eq!(outcome.fabric.nodes.iter().map(|node| node.injected.packets).sum::<u64>(), 0, "over the torus");
-        // Three routes for sub-trees, 15 twice until there are no more.
-        assert_eq!((tree(&outcome).opened, tree(&outcome).refused), (33, 2));
+        // Three routes for sub-trees, 12 twice until there are no more.
+        assert_eq!((tree(&outcome).opened, tree(&outcome).refused), (27, 2));
     }
 
     fn d3_the_tree_works_on_odd_shapes_and_in_virtual_node_mode(arch) {
