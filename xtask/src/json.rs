@@ -97,6 +97,7 @@ pub fn run(outcome: &Outcome) -> Value {
                 Ending::Interrupted => "interrupted",
             },
             "exit_code": outcome.exit_code(),
+            "image_seconds": outcome.image_time.as_secs_f64(),
             "boot_seconds": seconds(outcome.boot_time),
             "job_seconds": seconds(outcome.job_time),
             "torus_steps": fabric.steps,

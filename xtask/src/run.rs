@@ -103,7 +103,9 @@ impl Run {
         room::check(shape.nodes(), fresh, self.memory, shared)?;
         let plan = Plan::new(&self, shape)?;
         let (built, decoder) = partition.as_ref().and_then(|partition| partition.image().cloned()).unzip();
+        let asked = Instant::now();
         let mut machine = self.machine(shape, harts, topology, built)?;
+        let image_time = asked.elapsed();
         let load = |elf: &Path| match decoder {
             Some(decoder) => Ok(Firmware::with(decoder, elf, self.board.flat_at())),
             None => Firmware::load(elf, self.board.flat_at()),
@@ -229,6 +231,7 @@ impl Run {
             nodes: outcomes,
             way,
             fabric: statistics,
+            image_time,
             boot_time: joined.map(|joined| joined - begun),
             job_time: joined.zip(ended).map(|(joined, ended)| ended.saturating_duration_since(joined)),
             waited,

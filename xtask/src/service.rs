@@ -292,8 +292,8 @@ impl Served {
     pub fn table(&self) -> String {
         let seconds =
             |time: Option<Duration>| time.map_or("-".into(), |time| format!("{:.3}", time.as_secs_f64()));
-        let head =
-            ["job", "nodes", "started", "took s", "boot s", "job s", "result", "words"].map(str::to_owned);
+        let head = ["job", "nodes", "started", "took s", "image s", "boot s", "job s", "result", "words"]
+            .map(str::to_owned);
         let rows = self.0.iter().map(|job| {
             let outcome = job.outcome.as_ref().ok();
             let result = match outcome {
@@ -301,15 +301,20 @@ impl Served {
                 Some(outcome) => format!("{:?}", outcome.ending),
                 None => "no run".into(),
             };
-            let [took, boot, own] =
-                [Some(job.took), outcome.and_then(|it| it.boot_time), outcome.and_then(|it| it.job_time)]
-                    .map(seconds);
+            let [took, image, boot, own] = [
+                Some(job.took),
+                outcome.map(|it| it.image_time),
+                outcome.and_then(|it| it.boot_time),
+                outcome.and_then(|it| it.job_time),
+            ]
+            .map(seconds);
             let nodes = if job.nodes.is_empty() { "-".into() } else { list(&job.nodes) };
             [
                 job.number.to_string(),
                 nodes,
                 job.started.to_string(),
                 took,
+                image,
                 boot,
                 own,
                 result,

@@ -28,6 +28,8 @@ const QUEUE: usize = 64;
 const PREFIX: usize = 4;
 /// Bytes that are read at once, at most.
 const INPUT: usize = 256 << 10;
+/// See [`Card::next`].
+const RESTS: u32 = 63;
 
 /// Why there is no card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,6 +78,8 @@ pub struct Card<H> {
     unsent: Range<usize>,
     /// That frame's cookie.
     kept: Option<u16>,
+    /// Looks at what was read alone before the next that asks the host: each of those is a system call.
+    rests: u32,
     /// Somebody may sleep until something comes in.
     armed: bool,
     faults: u64,
@@ -107,6 +111,7 @@ impl<H> Card<H> {
             output: vec![0; longest].into_boxed_slice(),
             unsent: 0..0,
             kept: None,
+            rests: 0,
             armed: false,
             faults: 0,
             hal: PhantomData,
@@ -175,18 +180,25 @@ impl<H> Card<H> {
         (self.unsent, self.kept) = (sent..end, Some(cookie));
     }
 
-    /// Where the next whole frame lies in what was read. Reads once if there is none.
+    /// Where the next whole frame lies in what was read. Reads once if there is none, but for [`RESTS`] times after it read nothing.
     fn next(&mut self) -> Option<Range<usize>> {
         let found = self.whole();
         if found.is_some() || self.is_gone() {
             return found;
+        }
+        if let Some(rests) = self.rests.checked_sub(1) {
+            self.rests = rests;
+            return None;
         }
         self.input.copy_within(self.unread.clone(), 0);
         self.unread = 0..self.unread.len();
         match recv(self.line.descriptor(), &mut self.input[self.unread.end..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => self.lose(),
             Ok((bytes, _)) => self.unread.end += bytes,
-            Err(Errno::AGAIN | Errno::INTR) => return None,
+            Err(Errno::AGAIN | Errno::INTR) => {
+                self.rests = RESTS;
+                return None;
+            }
             Err(_) => self.lose(),
         }
         self.whole()
@@ -310,7 +322,10 @@ impl<H: 'static> Nic for Card<H> {
         self.send_rest();
         self.line.want_room(!self.unsent.is_empty());
         self.line.take_back();
+        // The look before a sleep, and the first after it, ask the host.
+        self.rests = 0;
         let there = !self.spare.is_empty() && self.next().is_some();
+        self.rests = 0;
         self.armed = !there;
         (sent && !self.done.is_empty()) || there
     }

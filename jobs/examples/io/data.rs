@@ -46,11 +46,6 @@ impl Block {
         &mut self.0[..len]
     }
 
-    /// All of it, to be read into.
-    pub fn all_mut(&mut self) -> &mut [u8] {
-        self.0
-    }
-
     /// Lends the first `len` bytes to `work`.
     pub fn lend<R>(
         &mut self,

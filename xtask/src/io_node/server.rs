@@ -14,7 +14,7 @@ use kernel::file_calls::{ANSWER_BYTES, Answer, Call, DESCRIPTORS, Errno, Kind, M
 use pami::combine::packet::MOST_PAYLOAD;
 use rustix::fs::OFlags;
 
-use super::space::{NEW_FILE, Space};
+use super::space::Space;
 
 /// Bits of a descriptor that are its place; the others tell it from earlier ones there.
 const PLACE_BITS: u32 = 8;
@@ -160,14 +160,7 @@ fn open_file(directory: &Dir, space: &Space, name: &Path, mode: OpenMode) -> Res
     options.custom_flags(OFlags::NONBLOCK.union(OFlags::NOCTTY).bits() as i32);
     let mut new = options.clone();
     new.create_new(true);
-    let make = || {
-        let mut left = space.lock()?;
-        left.take(NEW_FILE)?;
-        directory.open_with(name, &new).map_err(|error| {
-            left.give_back(NEW_FILE);
-            errno(error)
-        })
-    };
+    let make = || space.lock()?.new_file(|| directory.open_with(name, &new).map_err(errno));
     let there = || directory.open_with(name, &options).map_err(errno);
     let file = if mode.contains(OpenMode::EXCLUSIVE) {
         make()

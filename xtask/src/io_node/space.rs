@@ -55,18 +55,15 @@ pub struct Left<'a> {
 }
 
 impl Left<'_> {
-    /// Counts bytes.
+    /// Counts a new file that `make` makes, if it does.
     ///
     /// # Errors
-    /// `ENOSPC`: there are not so many left.
-    pub fn take(&mut self, bytes: u64) -> Result<(), Errno> {
-        self.bytes = self.bytes.checked_sub(bytes).ok_or(Errno::ENOSPC)?;
-        Ok(())
-    }
-
-    /// What was taken was not used.
-    pub fn give_back(&mut self, bytes: u64) {
-        self.bytes += bytes;
+    /// `ENOSPC`: there are not so many bytes left. Or those of `make`.
+    pub fn new_file<T>(&mut self, make: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+        let left = self.bytes.checked_sub(NEW_FILE).ok_or(Errno::ENOSPC)?;
+        let made = make()?;
+        self.bytes = left;
+        Ok(made)
     }
 
     /// How many of `len` bytes can be written at `at` into a file of `size` bytes.

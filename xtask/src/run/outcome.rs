@@ -113,6 +113,8 @@ pub struct Outcome {
     pub way: Way,
     /// What the fabric counted.
     pub fabric: Statistics,
+    /// What making the image took.
+    pub image_time: Duration,
     /// From the start of the emulators until all nodes had joined the torus, if they did.
     pub boot_time: Option<Duration>,
     /// From then until the last node's final status.

@@ -116,9 +116,11 @@ impl GeometryState {
     pub(super) fn channel(&self, route: ClassRoute) -> Option<Channel> {
         let leads = self.leader(self.rank) == self.rank;
         let owned = self.rank == 0 && !route.is_world();
-        // What an earlier client of the place has left on the world's is no collective of this one's. (Knuth's multiplier.)
+        // What an earlier client of the place has left on the world's is no collective of this one's.
         let generation = self.members.endpoint(self.rank).map_or(0, |own| own.client().generation());
-        leads.then(|| Channel::new(route, owned, u32::from(generation).wrapping_mul(0x9E37_79B1)))
+        let mut first = Digest::new();
+        first.add(u32::from(generation));
+        leads.then(|| Channel::new(route, owned, first.value()))
     }
 
     /// The nodes, if they can have a class route.

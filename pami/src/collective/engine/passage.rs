@@ -1,5 +1,7 @@
 //! Vectors on their way through the tree network; see `network`.
 
+use core::ops::Range;
+
 use super::areas::{Areas, Piece};
 use super::route::{Channel, LEAVE};
 use crate::combine::{AluOperation, ClassRoute, Status, TreeArrival};
@@ -8,26 +10,25 @@ use crate::error::OperationError;
 use crate::operator::{Element, Operator};
 
 /// What a leader does with a vector.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum LeaderDuty {
-    Combine(AluOperation),
-    /// Brings the bytes from `start` to `end`, and has the others brought by others.
-    Assemble {
-        start: usize,
-        end: usize,
+    /// Its own bytes of it; zeros in the place of all others.
+    Combine {
+        operation: AluOperation,
+        own: Range<usize>,
     },
     Source,
     Sink,
 }
 
 /// What brings together vectors that are zero but where they are one's own.
-const TOGETHER: AluOperation = match AluOperation::new(Operator::BitOr, Element::U32) {
+pub(super) const TOGETHER: AluOperation = match AluOperation::new(Operator::BitOr, Element::U32) {
     Some(operation) => operation,
     None => AluOperation::NOTHING,
 };
 
 /// A vector on its way through the network.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Passage {
     piece: Piece,
     duty: LeaderDuty,
@@ -50,11 +51,6 @@ impl Turn {
         let number = (self.digest ^ self.ticket.rotate_left(24)).wrapping_add(index as u32);
         if number == LEAVE { 0 } else { number }
     }
-}
-
-/// Bytes of the elements of [`TOGETHER`] that so many lie in.
-const fn whole_elements(len: usize) -> usize {
-    len.next_multiple_of(TOGETHER.element_len())
 }
 
 impl Passage {
@@ -121,18 +117,21 @@ impl Passage {
         while self.sent < packets {
             let (start, len) = self.range(self.sent, network.payload());
             let sequence = turn.packet(self.sent);
-            let fill = |into: &mut [u8]| areas.read(self.piece, start, into);
-            let sent = match self.duty {
-                LeaderDuty::Combine(operation) => network.contribute(route, operation, sequence, len, fill),
-                LeaderDuty::Assemble { start: own, end } => {
+            let sent = match &self.duty {
+                LeaderDuty::Combine { operation, own } => {
                     let fill = |into: &mut [u8]| {
-                        into.fill(0);
-                        let own = own.clamp(start, start + len)..end.clamp(start, start + len);
-                        areas.read(self.piece, own.start, &mut into[own.start - start..own.end - start]);
+                        let from = own.start.saturating_sub(start).min(len);
+                        let to = own.end.saturating_sub(start).clamp(from, len);
+                        into[..from].fill(0);
+                        areas.read(self.piece, start + from, &mut into[from..to]);
+                        into[to..].fill(0);
                     };
-                    network.contribute(route, TOGETHER, sequence, whole_elements(len), fill)
+                    let len = len.next_multiple_of(operation.element_len());
+                    network.contribute(route, *operation, sequence, len, fill)
                 }
-                LeaderDuty::Source => network.broadcast(route, sequence, len, fill),
+                LeaderDuty::Source => {
+                    network.broadcast(route, sequence, len, |into| areas.read(self.piece, start, into))
+                }
                 LeaderDuty::Sink => Ok(()),
             };
             // No room, or the news of the route has not come: later.
@@ -158,17 +157,14 @@ impl Passage {
             _ => return Err(OperationError::Differs),
         }
         let (start, len) = self.range(self.taken, payload);
-        let combined = |by| arrival.broadcast.is_none() && arrival.operation == by;
-        let right_kind = match self.duty {
-            LeaderDuty::Combine(operation) => combined(operation),
-            LeaderDuty::Assemble { .. } => combined(TOGETHER),
-            LeaderDuty::Source | LeaderDuty::Sink => arrival.broadcast.is_some(),
+        let (right_kind, right_len) = match &self.duty {
+            LeaderDuty::Combine { operation, .. } => (
+                arrival.broadcast.is_none() && arrival.operation == *operation,
+                len.next_multiple_of(operation.element_len()),
+            ),
+            LeaderDuty::Source | LeaderDuty::Sink => (arrival.broadcast.is_some(), len),
         };
         let right_packet = arrival.sequence == turn.packet(self.taken);
-        let right_len = match self.duty {
-            LeaderDuty::Assemble { .. } => whole_elements(len),
-            _ => len,
-        };
         if !right_kind || !right_packet || arrival.payload.len() != right_len {
             return Err(OperationError::Differs);
         }

@@ -221,26 +221,37 @@ impl<N: Node, F: Files> File<N, F> {
             };
             let read = self.open.read_pieces(run.at, run.len, take);
             outcome?;
-            // Behind a hole at the end there may be nothing.
-            settle(read, done)
+            match read {
+                // What cannot be read behind bytes that were is for the next call to hear of.
+                Err(_) if done > 0 => Ok(0),
+                read => read.map_err(Error::File),
+            }
         })
     }
 
-    /// `MPI_File_write_at`: writes from `offset` on, in elements of the view. The status tells how many bytes were written: fewer
-    /// only before one that could not be.
+    /// `MPI_File_write_at`: writes from `offset` on, in elements of the view. The status tells how many bytes: all.
     ///
     /// # Errors
-    /// As [`read_at`](Self::read_at), if none could be written.
+    /// As [`read_at`](Self::read_at); [`Error::File`] if not all could be written, though the first may be.
     pub fn write_at(&self, offset: u64, data: &Data) -> Result<Status> {
         let view = self.view();
-        self.access(&view, offset, data, |run, done| {
-            let mut outcome = Ok(());
-            let fill = |place: usize, bytes: &mut [u8]| {
-                outcome = outcome.and(data.pack_bytes(run.place + place, bytes));
-            };
-            let written = self.open.write_pieces(run.at, run.len, fill);
-            outcome?;
-            settle(written, done)
+        self.access(&view, offset, data, |run, _| {
+            let mut written = 0;
+            // Behind a part that could be written the next call tells why the rest cannot.
+            while written < run.len {
+                let mut outcome = Ok(());
+                let fill = |place: usize, bytes: &mut [u8]| {
+                    outcome = outcome.and(data.pack_bytes(run.place + written + place, bytes));
+                };
+                let wrote = self.open.write_pieces(run.at + written as u64, run.len - written, fill);
+                outcome?;
+                written += match wrote {
+                    Ok(0) => Err(Errno::EIO),
+                    wrote => wrote,
+                }
+                .map_err(Error::File)?;
+            }
+            Ok(written)
         })
     }
 
@@ -342,14 +353,6 @@ const OUT_OF_FILE: Error = Error::Arg("the offset is before the view's start, or
 fn elements(view: &View, data: &Data) -> Result<u64> {
     let whole = data.bytes().is_multiple_of(view.unit()) && data.datatype().is_committed();
     if whole { Ok((data.bytes() / view.unit()) as u64) } else { Err(Error::Type) }
-}
-
-/// How a run went behind `done` bytes: what could not be touched behind some that were is for the next call to hear of.
-fn settle(outcome: core::result::Result<usize, Errno>, done: usize) -> Result<usize> {
-    match outcome {
-        Err(_) if done > 0 => Ok(0),
-        other => other.map_err(Error::File),
-    }
 }
 
 /// A process's part of a call of all: over when all processes' are, and all hear of errors.

@@ -5,7 +5,7 @@ use super::super::bulk::Bulk;
 use super::super::contacts::Contact;
 use super::super::early::{Early, EarlyMessages};
 use super::super::geometry::GeometryState;
-use super::super::passage::{LeaderDuty, Passage, Turn};
+use super::super::passage::{LeaderDuty, Passage, TOGETHER, Turn};
 use super::super::route::Way;
 use super::super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::super::wire::{Stop, Wire, Word};
@@ -264,15 +264,17 @@ impl<A> CollectiveInFlight<A> {
                 }
             }
             Step::Combine { span } => {
+                let piece = self.areas.piece(span);
                 let operation = self.reducer.and_then(|reducer| AluOperation::of(&reducer));
-                let duty = LeaderDuty::Combine(operation.unwrap_or(AluOperation::NOTHING));
-                self.passage = Some(Passage::new(self.areas.piece(span), duty));
+                let operation = operation.unwrap_or(AluOperation::NOTHING);
+                let duty = LeaderDuty::Combine { operation, own: 0..piece.len };
+                self.passage = Some(Passage::new(piece, duty));
                 Carried::Done
             }
             Step::Assemble { span, own } => {
                 let (piece, own) = (self.areas.piece(span), self.areas.piece(own));
                 let start = own.start - piece.start;
-                let duty = LeaderDuty::Assemble { start, end: start + own.len };
+                let duty = LeaderDuty::Combine { operation: TOGETHER, own: start..start + own.len };
                 self.passage = Some(Passage::new(piece, duty));
                 Carried::Done
             }
