@@ -1,8 +1,9 @@
 //! The harts' stacks: each with an unmapped page below it, and a second, small one to report faults on (SPEC N-10).
 //!
-//! The first hart's are part of the image; whoever starts another hart finds memory for its stacks, so that a node has
-//! those of the harts that it has.
+//! The first hart's are part of the image, but those of a process; whoever starts another hart finds memory for its stacks, so
+//! that a node has those of the harts that it has.
 
+#[cfg(not(hosted))]
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -26,12 +27,15 @@ struct HartStacks {
     emergency: [u8; EMERGENCY_BYTES],
 }
 
+#[cfg(not(hosted))]
 #[repr(transparent)]
 struct FirstStacks(UnsafeCell<HartStacks>);
 
 // SAFETY: the first hart uses them, and only the assembly hands them out.
+#[cfg(not(hosted))]
 unsafe impl Sync for FirstStacks {}
 
+#[cfg(not(hosted))]
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".bss.stacks")]
 static BOOT_FIRST_STACKS: FirstStacks = FirstStacks(UnsafeCell::new(HartStacks {
@@ -68,13 +72,7 @@ impl Stack {
     }
 }
 
-/// The first hart has its stacks in the image, as the assembly notes elsewhere.
-#[cfg(hosted)]
-pub(crate) fn note_first() {
-    BOOT_STACKS[0].store(BOOT_FIRST_STACKS.0.get().expose_provenance(), Ordering::Release);
-}
-
-/// `hart`, other than the first, has its stacks at `base` from now on.
+/// `hart`, other than the first of an image that has that one's, has its stacks at `base` from now on.
 ///
 /// # Safety
 /// [`STACKS_BYTES`] from `base` on are whole pages of memory that is nobody else's, for ever.

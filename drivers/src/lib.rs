@@ -20,14 +20,13 @@ pub mod link;
 #[cfg(target_os = "linux")]
 pub mod linux;
 pub mod lossless;
+pub mod near;
 pub mod nic;
 pub mod pci;
 pub mod platform;
 mod ranks;
 pub mod registers;
 pub mod reliable;
-#[cfg(target_os = "linux")]
-pub mod segment;
 pub mod shm;
 pub mod state;
 pub mod torus;
@@ -47,15 +46,9 @@ pub type Torus<P, N> = reliable::Reliable<torus::TorusAdapter<N>, P>;
 /// The same, behind a network that loses nothing.
 pub type LosslessTorus<P, N> = lossless::Lossless<torus::TorusAdapter<N>, P>;
 
-/// Nodes that share memory, and have the torus for what they and the fabric say to each other.
-#[cfg(target_os = "linux")]
-pub type LosslessSegment<N> = segment::SegmentAdapter<torus::TorusAdapter<N>>;
-
-/// The same behind what keeps one context from holding up another.
-#[cfg(target_os = "linux")]
-pub type Segment<P, N> = reliable::Reliable<LosslessSegment<N>, P>;
-
-/// About how many bytes of heap a node needs for its message unit and its torus.
-pub const fn heap_bytes(tasks_per_node: usize, contexts: usize) -> usize {
-    unit::heap_bytes(tasks_per_node, contexts, adapter::MOST_MTU) + torus::HEAP_BYTES + reliable::HEAP_BYTES
+/// About how many bytes of heap a node needs for its message unit and its torus; `near` nodes reach each other's memory.
+pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, near: usize) -> usize {
+    unit::heap_bytes(tasks_per_node, contexts, adapter::MOST_MTU, near)
+        + torus::HEAP_BYTES
+        + reliable::HEAP_BYTES
 }

@@ -38,13 +38,26 @@ pub trait Platform: Send + Sync + 'static {
     /// The network cards that there may be: of one type, so that what drives them is compiled for it.
     type Card: Nic;
 
+    /// Whether nodes may reach each other's memory ([`Desk`](crate::near::Desk)).
+    const NEAR: bool = false;
+
     /// The number of this hart, less than [`MOST_HARTS`].
     fn hart() -> usize;
+
+    /// What others [`wake`](Self::wake) this hart by, those of nodes that reach this one's memory too.
+    fn name() -> usize {
+        Self::hart()
+    }
+
+    /// Whether all of these bytes are memory that all nodes reach which reach each other's.
+    fn shares(_address: usize, _len: usize) -> bool {
+        true
+    }
 
     /// Nanoseconds since the node started; the same on all harts.
     fn now_ns() -> u64;
 
-    /// Ends hart `hart`'s present or next [`wait`](Self::wait).
+    /// Ends the present or next [`wait`](Self::wait) of hart `hart`, or of the one with this [name](Self::name).
     fn wake(hart: usize);
 
     /// Sleeps this hart until it is woken, an adapter interrupts, or [`now_ns`](Self::now_ns) reaches

@@ -8,21 +8,28 @@
 //!
 //! The fabric wakes nobody: whoever pushes tells the sleeper (SPEC N-8).
 //!
+//! **Other nodes.** Where nodes reach each other's memory ([`Desk`](crate::near::Desk)), a port has rings to and from theirs in the same way. Behind
+//! a node's own ports come, by numbers, those of each node, its own once more. A ring is its sender's memory, and is announced
+//! without a lock: a process that dies half-way keeps nobody waiting.
+//!
 //! **Closing.** Dropping a [`ShmPort`] closes the port, but its rings stay. What is in them is delivered when the
 //! port is opened again, as packets that reach a port before its first opening are, to the client that it is for: the
 //! first thing that a client puts into a ring is a gate with its [generation](pami::endpoint::ClientId::generation).
 //! Behind that of a later client a port finds nothing, and what is in front of its own is dropped: it was for a client
 //! that has ended.
 
+use crate::near::Near;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::{Cell, OnceCell};
-use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use pami::device;
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, Kind};
 use rings::buffer::Source;
 use rings::lines::{self, BadStorage, Line, Receiver, Refused, Sender, Tag};
+use rings::segment::reach;
 use spin::Mutex;
 
 /// Lines of a ring: messages that one port may be ahead of another.
@@ -61,11 +68,17 @@ impl From<Refused> for PushError {
     }
 }
 
-/// The receiving end of a pair's ring.
+/// The receiving end of a pair's ring. It is its port's for ever, once that has heard of it, and may lie in another node's
+/// memory.
 struct Inbound {
     receiver: Receiver,
     ends: &'static Ends,
+    /// The one that was announced before it.
+    before: *mut Self,
 }
+
+// SAFETY: the pointer is that of one that nobody else has, as this is nobody else's.
+unsafe impl Send for Inbound {}
 
 /// Who has the two ends of a pair's ring, as bits of endpoints, and the sender's port. Written for each client of the
 /// receiver's before anything is taken from the ring.
@@ -120,71 +133,142 @@ struct Share {
     out: Box<[OnceCell<Box<Sender>>]>,
     idle: Box<[Cell<Option<Box<Sender>>>]>,
     /// The ring in whose turn it is, and the number of its message that ends the turn.
-    current: Option<Box<Inbound>>,
+    current: Option<&'static mut Inbound>,
     until: usize,
     /// The other rings in. Has room for one from every port.
-    #[expect(clippy::vec_box, reason = "a pointer for every pair that could be, not a ring's whole end")]
-    waiting: Vec<Box<Inbound>>,
+    waiting: Vec<&'static mut Inbound>,
     /// Which of them is the next.
     next: usize,
     /// Rings in whose senders have not come to this client, as far as was looked. As much room.
-    #[expect(clippy::vec_box, reason = "as above")]
-    gated: Vec<Box<Inbound>>,
+    gated: Vec<&'static mut Inbound>,
     /// Announcements heeded.
     heeded: usize,
 }
 
 /// What others reach of a port.
+#[repr(C)]
 struct PortSlot {
+    /// Rings ever announced. First, as its port looks at it with each message.
+    announcements: AtomicUsize,
+    /// The last ring in that the port has not taken note of yet.
+    announced: AtomicPtr<Inbound>,
     /// The port's share while it is closed.
     closed: Mutex<Option<Share>>,
-    /// Rings in that the port has not taken note of yet. Has room for one from every port.
-    #[expect(clippy::vec_box, reason = "as in `Share`")]
-    announced: Mutex<Vec<Box<Inbound>>>,
-    /// Rings ever announced.
-    announcements: AtomicUsize,
+}
+
+impl PortSlot {
+    /// Has the port take note of a ring.
+    fn announce(&self, inbound: &'static mut Inbound) {
+        let mut last = self.announced.load(Ordering::Relaxed);
+        loop {
+            inbound.before = last;
+            match self.announced.compare_exchange_weak(last, inbound, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => last = now,
+            }
+        }
+    }
+
+    /// The rings that were announced since the last time. To be called by the port alone.
+    fn take_announced(&self) -> impl Iterator<Item = &'static mut Inbound> + use<> {
+        let mut last = self.announced.swap(ptr::null_mut(), Ordering::Acquire);
+        core::iter::from_fn(move || {
+            // SAFETY: whoever announced it gave it away, it lives for ever, and the swap made this the only one that has it.
+            let inbound = unsafe { NonNull::new(last)?.as_mut() };
+            last = inbound.before;
+            Some(inbound)
+        })
+    }
 }
 
 /// The shared memory of a node.
 pub struct Shm {
     slots: Box<[PortSlot]>,
     /// Rings that no pair uses.
-    spares: Mutex<Vec<(Box<Sender>, Box<Inbound>)>>,
+    spares: Mutex<Vec<(Box<Sender>, &'static mut Inbound)>>,
+    near: Option<Near>,
 }
 
 impl Shm {
     /// Shared memory for `ports` ports of which up to `pairs` ordered pairs talk, a port with itself being one.
     /// `copy_bytes` is the most that one [`ShmPort::push_bcopy`] takes. Takes about
-    /// `pairs * (4096 + 4 * copy_bytes) + 40 * ports * ports` bytes of heap, and nothing later.
+    /// `pairs * (4096 + 4 * copy_bytes) + 40 * ports * reach(ports, nodes)` bytes of heap, and nothing later. All nodes that reach
+    /// each other's memory have as many ports.
     ///
     /// # Errors
     /// [`BadStorage::CopyBytes`] when `copy_bytes` is over 65535.
-    pub fn new(ports: usize, pairs: usize, copy_bytes: usize) -> Result<Self, BadStorage> {
+    pub fn new(
+        ports: usize,
+        pairs: usize,
+        copy_bytes: usize,
+        near: Option<Near>,
+    ) -> Result<Self, BadStorage> {
         // Port numbers are `u16`.
         let ports = ports.min(usize::from(u16::MAX) + 1);
-        let pairs = pairs.min(ports * ports);
+        let reached = reach(ports, near.map_or(0, |near| near.desks.len()));
+        let pairs = pairs.min(ports * reached);
         let spare = |_| {
             let ring: Vec<Line> = (0..LINES_PER_RING).map(|_| Line::new()).collect();
             let copies = alloc::vec![0; COPIES_PER_RING * copy_bytes];
             let (sender, receiver) = lines::ring(ring.leak(), copies.leak(), copy_bytes)?;
-            let ends = Box::leak(Box::default());
-            Ok((Box::new(sender), Box::new(Inbound { receiver, ends })))
+            let inbound = Inbound { receiver, ends: Box::leak(Box::default()), before: ptr::null_mut() };
+            Ok((Box::new(sender), Box::leak(Box::new(inbound))))
         };
         let slot = |_| PortSlot {
             closed: Mutex::new(Some(Share {
-                out: (0..ports).map(|_| OnceCell::new()).collect(),
-                idle: (0..ports).map(|_| Cell::new(None)).collect(),
-                waiting: Vec::with_capacity(ports),
-                gated: Vec::with_capacity(ports),
+                out: (0..reached).map(|_| OnceCell::new()).collect(),
+                idle: (0..reached).map(|_| Cell::new(None)).collect(),
+                waiting: Vec::with_capacity(reached),
+                gated: Vec::with_capacity(reached),
                 ..Share::default()
             })),
-            announced: Mutex::new(Vec::with_capacity(ports)),
+            announced: AtomicPtr::new(ptr::null_mut()),
             announcements: AtomicUsize::new(0),
         };
         Ok(Self {
             spares: Mutex::new((0..pairs).map(spare).collect::<Result<_, _>>()?),
             slots: (0..ports).map(slot).collect(),
+            near,
         })
+    }
+
+    /// The number of port `port` of node `node`, whose memory this one reaches, to the ports here.
+    pub fn number(&self, node: u32, port: u16) -> Option<u16> {
+        let near = self.near.filter(|near| (node as usize) < near.desks.len())?;
+        let port = usize::from(port);
+        let first = if node == near.node { 0 } else { self.slots.len() * (1 + node as usize) };
+        u16::try_from(first + port).ok().filter(|_| port < self.slots.len())
+    }
+
+    /// The node, and its port, that this is the number of.
+    pub fn place(&self, number: u16) -> Option<(u32, u16)> {
+        let (number, ports) = (usize::from(number), self.slots.len());
+        Some(((number / ports).checked_sub(1)? as u32, (number % ports) as u16))
+    }
+
+    /// The nodes whose memory this one reaches.
+    pub(crate) fn near(&self) -> Option<Near> {
+        self.near
+    }
+
+    fn slot(&self, number: u16) -> Option<&PortSlot> {
+        let own = self.slots.get(usize::from(number));
+        own.or_else(|| {
+            let (node, port) = self.place(number)?;
+            let desk = self.near?.desks.get(node as usize)?;
+            // SAFETY: a desk's `shm` is that of its node, which has its memory and its image where they are here.
+            unsafe { desk.shm.get::<Self>() }?.slots.get(usize::from(port))
+        })
+    }
+
+    /// The number of port `port` of this node to whoever has the number `target`.
+    fn own_number(&self, port: u16, target: u16) -> u16 {
+        match self.near {
+            Some(near) if usize::from(target) >= self.slots.len() => {
+                (self.slots.len() * (1 + near.node as usize)) as u16 + port
+            }
+            _ => port,
+        }
     }
 
     /// Opens the port with number `port`, which belongs to the endpoint `me` now and, but for its client's generation, at
@@ -246,14 +330,14 @@ impl ShmPort {
     #[cold]
     fn claim(&self, target: u16, out: &OnceCell<Box<Sender>>) -> Result<(), PushError> {
         let idle = self.share.idle.get(usize::from(target)).ok_or(PushError::Unreachable)?;
-        let slot = self.shm.slots.get(usize::from(target)).ok_or(PushError::Unreachable)?;
+        let slot = self.shm.slot(target).ok_or(PushError::Unreachable)?;
         let mut sender = match idle.take() {
             Some(sender) => sender,
             None => {
                 let (sender, inbound) = self.shm.spares.lock().pop().ok_or(PushError::Unreachable)?;
                 inbound.ends.origin.store(self.me.to_bits(), Ordering::Relaxed);
-                inbound.ends.port.store(self.port, Ordering::Relaxed);
-                slot.announced.lock().push(inbound);
+                inbound.ends.port.store(self.shm.own_number(self.port, target), Ordering::Relaxed);
+                slot.announce(inbound);
                 sender
             }
         };
@@ -348,6 +432,24 @@ impl ShmPort {
         Ok(self.sender(target)?.push_packed(&tag(envelope, len), header, len, fill)?)
     }
 
+    /// Nodes of which `is_gone` is true receive nothing any more: what was lent to them comes back.
+    pub fn take_back(&mut self, is_gone: impl Fn(u32) -> bool) {
+        let (shm, reached) = (self.shm, self.share.out.len() as u16);
+        let senders = self
+            .share
+            .out
+            .iter_mut()
+            .map(OnceCell::get_mut)
+            .chain(self.share.idle.iter_mut().map(|idle| idle.get_mut().as_mut()));
+        for (number, sender) in (0..reached).chain(0..reached).zip(senders) {
+            let gone = shm.place(number).is_some_and(|(node, _)| is_gone(node));
+            if let Some(sender) = sender.filter(|_| gone) {
+                // SAFETY: all threads of the node's process had ended, or its job, before anybody said that it is gone.
+                unsafe { sender.take_back() };
+            }
+        }
+    }
+
     /// Whether receivers have released all that this port lent.
     pub fn is_settled(&self) -> bool {
         self.share.out.iter().filter_map(OnceCell::get).all(|sender| sender.is_settled())
@@ -410,7 +512,7 @@ impl ShmPort {
         let (me, share) = (self.me, &mut self.share);
         // Before the looks: what is announced behind them is looked for again.
         share.heeded = self.slot.announcements.load(Ordering::Acquire);
-        share.gated.append(&mut self.slot.announced.lock());
+        share.gated.extend(self.slot.take_announced());
         let mut at = 0;
         while let Some(inbound) = share.gated.get_mut(at) {
             let before = inbound.receiver.received();

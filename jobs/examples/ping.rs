@@ -192,14 +192,15 @@ fn ways(task: &'static Task, client: &Client) -> Result<heapless::Vec<Way, 4>, J
     }
     let distance =
         |node: u32| task.shape().coord(node).map_or(0, |there| task.shape().hops(task.coord(), there));
+    let way = if task.shares_memory() { "other node" } else { "torus" };
     if let Some(near) = neighbour(task).and_then(task_on) {
-        add(format_args!("torus, 1 hop"), client.endpoint(near, 0)?);
+        add(format_args!("{way}, 1 hop"), client.endpoint(near, 0)?);
     }
     let far = (0..nodes).max_by_key(|&node| distance(node)).filter(|&node| distance(node) > 1);
     if let Some(node) = far
         && let Some(far) = task_on(node)
     {
-        add(format_args!("torus, {} hops", distance(node)), client.endpoint(far, 0)?);
+        add(format_args!("{way}, {} hops", distance(node)), client.endpoint(far, 0)?);
     }
     Ok(ways)
 }

@@ -39,13 +39,9 @@ type Virtio = board::Virtio<Hardware>;
 type Gem = drivers::gem::Gem<Hardware>;
 #[cfg(target_os = "none")]
 type E1000e = drivers::e1000e::E1000e<Hardware>;
-/// The torus of this hardware: memory that nodes share, or cards, of which there is one kind.
+/// The torus of this hardware, whose cards are of one kind.
 #[cfg(hosted)]
-pub type Torus =
-    Either<Segment, Either<drivers::Torus<Hardware, Card>, drivers::LosslessTorus<Hardware, Card>>>;
-/// Memory that nodes share, alike.
-#[cfg(hosted)]
-pub type Segment = Either<drivers::Segment<Hardware, Card>, drivers::LosslessSegment<Card>>;
+pub type Torus = Either<drivers::Torus<Hardware, Card>, drivers::LosslessTorus<Hardware, Card>>;
 /// The message unit on this node's hardware.
 pub type Unit = drivers::MessageUnit<Hardware, Torus>;
 /// The network below the message unit, held by hand.
@@ -71,8 +67,15 @@ pub(crate) fn tree() -> Option<&'static Tree> {
 impl Platform for Hardware {
     type Card = Card;
 
+    const NEAR: bool = cfg!(hosted);
+
     fn hart() -> usize {
         arch::hart()
+    }
+
+    #[cfg(hosted)]
+    fn shares(address: usize, len: usize) -> bool {
+        arch::shares(address, len)
     }
 
     #[inline]
@@ -80,7 +83,14 @@ impl Platform for Hardware {
         clock::now_ns()
     }
 
+    #[cfg(hosted)]
+    fn name() -> usize {
+        arch::name()
+    }
+
     fn wake(hart: usize) {
+        #[cfg(hosted)]
+        let Some(hart) = arch::call_afar(hart) else { return };
         board::interrupt_hart(hart);
     }
 
@@ -100,6 +110,7 @@ impl Platform for Hardware {
 
     fn note_idle(from_ns: u64, to_ns: u64) {
         wakeup::note_idle(from_ns, to_ns);
+        arch::make_way(from_ns, to_ns);
     }
 
     fn node_died(node: u32) {

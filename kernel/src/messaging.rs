@@ -1,10 +1,12 @@
 //! What a job sees of PAMI: its types on this kernel's ports, and the task as their node.
 
+use crate::arch;
 use crate::hardware::Port;
 use crate::task::Task;
 use crate::wakeup;
 use pami::affinity::Affinities;
 use pami::client::{ClientError, Node};
+use pami::collective::cost::{COSTS, Costs, MEMORY_COSTS};
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::topology::{TorusCoord, TorusShape};
 use pami::{client, context, lock};
@@ -82,6 +84,10 @@ impl Node for Task {
 
     fn clock_hz(&self) -> u64 {
         self.clock_hz()
+    }
+
+    fn costs(&self) -> &'static Costs {
+        if arch::near().is_some() { &MEMORY_COSTS } else { &COSTS }
     }
 
     fn affinities(&self) -> Option<Affinities> {

@@ -26,8 +26,6 @@ use drivers::nic::{Nic, SmallMtu};
 use drivers::reliable::Reliable;
 use drivers::torus::TorusAdapter;
 use drivers::tree_network::TreeAdapter;
-#[cfg(hosted)]
-use drivers::{link::LINK_BYTES, linux::Peers, segment::SegmentAdapter};
 use pami::affinity::HartPlace;
 use pami::mapping::TaskLocation;
 use pami::trace::Event;
@@ -161,7 +159,8 @@ fn split_memory(
     division: &Division,
     personality: &Personality,
 ) -> (&'static mut [u8], heapless::Vec<Memory, HARTS>) {
-    let unit = drivers::heap_bytes(division.tasks, usize::from(personality.contexts));
+    let near = arch::near().map_or(0, |near| near.desks.len());
+    let unit = drivers::heap_bytes(division.tasks, usize::from(personality.contexts), near);
     let tree = if personality.tree { TreeAdapter::<Card>::HEAP_BYTES } else { 0 };
     let trace = personality.trace.map_or(0, |events| trace::heap_bytes(machine.harts.len(), events as usize));
     let wanted = HEAP_BYTES + unit + unit / 4 + tree + trace + board::heap_bytes(machine);
@@ -303,30 +302,12 @@ fn torus(card: Card, personality: &Personality) -> Result<Torus, SmallMtu> {
     }
 }
 
-/// The network of nodes that share memory; `card` leads to the fabric.
-#[cfg(hosted)]
-fn segment(card: Card, peers: Peers, personality: &Personality) -> Result<hardware::Segment, SmallMtu> {
-    let (node, nodes) = (personality.node, personality.shape.nodes());
-    let inner = TorusAdapter::new(card, node)?;
-    let link = if personality.lossless { 0 } else { LINK_BYTES };
-    let rings = SegmentAdapter::new(inner, peers, node, link);
-    let rings = rings.unwrap_or_else(|| unusable("its node is none of those that share memory"));
-    if personality.lossless {
-        return Ok(Second(rings));
-    }
-    let most = personality.peers.unwrap_or(u32::MAX);
-    Ok(First(Reliable::with_peers(rings, node, nodes, most).with_life(personality.life)))
-}
-
 /// The torus on `card`.
 #[cfg(hosted)]
 fn torus(card: Card, personality: &Personality) -> Result<Torus, SmallMtu> {
-    if let Some(peers) = board::peers(&card, personality).unwrap_or_else(|error| unusable(error)) {
-        return segment(card, peers, personality).map(First);
-    }
     match personality.lossless {
-        false => reliable(card, personality).map(|torus| Second(First(torus))),
-        true => lossless(card, personality).map(|torus| Second(Second(torus))),
+        false => reliable(card, personality).map(First),
+        true => lossless(card, personality).map(Second),
     }
 }
 
@@ -353,6 +334,7 @@ fn start_unit(
         contexts: personality.contexts,
         harts: machine.harts.len(),
         agent: division.agent,
+        near: arch::near(),
         plain: (!personality.fabric).then(|| identity(personality, division)),
     };
     match Unit::start(setup) {

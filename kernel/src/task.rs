@@ -95,6 +95,12 @@ impl Task {
         self.personality.shape
     }
 
+    /// Whether nodes reach each other's memory (SPEC H-5): what goes to another one then goes by that, and not by the network, as
+    /// long as the client has [local paths](crate::ClientBuilder::local_paths).
+    pub fn shares_memory(&self) -> bool {
+        arch::near().is_some()
+    }
+
     /// Which node and local number each task has.
     pub fn map(&self) -> &TaskMap {
         &self.map

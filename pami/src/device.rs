@@ -64,11 +64,16 @@ pub struct Completed {
     pub result: Result<u64, RegionFault>,
 }
 
-/// The node's table of regions is full.
+/// Why memory is no region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NoRegionLeft {
-    /// Regions that the node can have.
-    pub limit: usize,
+pub enum NoRegion {
+    /// The node's table of regions is full.
+    NoneLeft {
+        /// Regions that the node can have.
+        limit: usize,
+    },
+    /// It is not where peers can reach it.
+    OutOfReach,
 }
 
 /// A packet that lies in a reception FIFO or ring, borrowed from it until it is released.
@@ -116,6 +121,15 @@ pub trait Wake: Copy + Send + Sync + 'static {
 pub trait Sending: Sized + Send + 'static {
     /// What makes it quick to send to an endpoint again.
     type Route: Copy + Send;
+
+    /// Whether the context at the end of `path` reads `data` where it lies, of any length. Else it goes in packets.
+    #[inline(always)]
+    fn lends(&self, path: Path, _data: &Source) -> bool {
+        matches!(path, Path::Local(_))
+    }
+
+    /// Nodes are gone: what they will not give back any more of what was lent to them comes back.
+    fn take_back_from_gone(&mut self) {}
 
     /// The path from here to `target`. `local` false sends by the network's loop-back what could stay inside
     /// the node.
@@ -207,8 +221,8 @@ pub trait RemoteMemory: Sized + Send + 'static {
     /// Lets peers reach `memory`, as the region of this port's client and task.
     ///
     /// # Errors
-    /// [`NoRegionLeft`]
-    fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegionLeft>;
+    /// [`NoRegion`]
+    fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegion>;
 
     /// Ends that. When this returns no access is under way and none comes, but that packets which were queued of lent
     /// memory may still be read.

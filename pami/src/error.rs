@@ -146,6 +146,8 @@ pub enum RegisterError {
     },
     /// It has over `u32::MAX` bytes.
     TooLong,
+    /// It is not where the nodes of one machine reach each other's: neither a task's memory nor a hart's stack (SPEC H-5).
+    OutOfReach,
     /// Others are to update words of it, and it does not begin at a multiple of eight: offsets would not tell them which
     /// words are aligned.
     Unaligned,
@@ -158,6 +160,9 @@ impl fmt::Display for RegisterError {
                 write!(f, "the node has {limit} memory regions, all in use: deregister one")
             }
             Self::TooLong => write!(f, "a memory region has at most {} bytes", u32::MAX),
+            Self::OutOfReach => f.write_str(
+                "the memory is a static, which other processes do not reach: use the task's memory, or run with --fabric",
+            ),
             Self::Unaligned => f.write_str(
                 "the memory does not begin at a multiple of 8: have it begin there, or register it without Rights::UPDATE",
             ),

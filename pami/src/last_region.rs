@@ -29,6 +29,11 @@ impl<P: Port> LastRegion<P> {
         Self { reached: None, missed: None, wanted }
     }
 
+    /// None was.
+    pub(crate) fn forget(&mut self) {
+        (self.reached, self.missed) = (None, None);
+    }
+
     /// How to reach its words, if it is this region.
     #[inline(always)]
     pub(crate) fn to(&self, target: Endpoint, region: &RegionHandle) -> Option<&P::WordAccess> {

@@ -95,7 +95,7 @@ impl SendState {
             (envelope.kind, envelope.offset) = (Kind::Rts, data.start());
             return Queued::whole(port.push_bcopy(path, &envelope, &self.header, region.as_bytes()).is_ok());
         }
-        let by_packets = matches!(path, Path::Torus(_)) || data.whole().is_none();
+        let by_packets = !data.whole().is_some_and(|whole| port.lends(path, whole));
         let mut some = false;
         loop {
             // Only the first packet has a header, and it is the only one of a message without data.
@@ -134,10 +134,10 @@ impl SendState {
     }
 
     /// Whether it takes more than one packet of so many bytes: eager data does, but what a context of the node reads in place.
-    pub(crate) fn is_in_parts(&self, far: bool, mtu: usize) -> bool {
+    pub(crate) fn is_in_parts(&self, port: &impl Port, path: Path) -> bool {
         let parts = |data: &PayloadIter| {
-            let copied = far || data.whole().is_none();
-            copied && self.header.len() + data.total() as usize > mtu
+            let copied = !data.whole().is_some_and(|whole| port.lends(path, whole));
+            copied && self.header.len() + data.total() as usize > port.mtu()
         };
         self.region.is_none() && self.data.as_ref().is_some_and(parts)
     }

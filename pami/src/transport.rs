@@ -89,12 +89,24 @@ pub(crate) struct Transport<P: Port> {
     orders: u64,
 }
 
-impl<P: Port> Transport<P> {
-    pub(crate) fn new(me: Endpoint, local_paths: bool) -> Self {
+impl Known {
+    fn nobody() -> Self {
         // No endpoint has those bits: a client has no such number.
         let nobody = Endpoint::from_bits(u64::MAX);
-        let known = Known { near: nobody, port: 0, far: nobody, node: 0, deaths: 0 };
-        Self { route: None, known, counters: Counters::default(), local_paths, me, orders: FIRST_ORDER }
+        Self { near: nobody, port: 0, far: nobody, node: 0, deaths: 0 }
+    }
+}
+
+impl<P: Port> Transport<P> {
+    pub(crate) fn new(me: Endpoint, local_paths: bool) -> Self {
+        Self {
+            route: None,
+            known: Known::nobody(),
+            counters: Counters::default(),
+            local_paths,
+            me,
+            orders: FIRST_ORDER,
+        }
     }
 
     /// The endpoint that the context is.
@@ -176,6 +188,11 @@ impl<P: Port> Transport<P> {
     /// Forgets the way to the last target: what is to come must not overtake what waits.
     pub(crate) fn forget_route(&mut self) {
         self.route = None;
+    }
+
+    /// Forgets all that is known of where endpoints are.
+    pub(crate) fn forget_paths(&mut self) {
+        (self.route, self.known) = (None, Known::nobody());
     }
 
     /// The same if it leads to this target.

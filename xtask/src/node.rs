@@ -32,9 +32,6 @@ pub const QUESTION: &[u8] = b"?";
 /// reckon from its rank.
 const STATION: &str = "52:54:00";
 
-/// The same where nodes share memory, and only they and the fabric itself speak on the torus.
-const CONTROL_MTU: u32 = 256;
-
 /// The same for a node's adapter on the tree: 4096 behind the packet's header of 24.
 pub const TREE_MTU: u32 = 4096 + 24;
 
@@ -133,11 +130,10 @@ fn words(machine: &Machine, place: &Identity) -> Vec<String> {
         words.push(format!("places={}", machine.places.iter().map(place).collect::<Vec<_>>().join(",")));
     }
     if machine.adapter {
-        let mtu = if place.segment.is_some() { CONTROL_MTU } else { ADAPTER_MTU };
-        words.push(format!("torus={mtu},{}", place.torus.display()));
+        words.push(format!("torus={ADAPTER_MTU},{}", place.torus.display()));
         words.extend(place.tree.iter().map(|tree| format!("tree={TREE_MTU},{}", tree.display())));
     }
-    words.extend(place.segment.map(|nodes| format!("segment={nodes}")));
+    words.extend(place.segment.map(|nodes| format!("segment={},{nodes}", place.rank)));
     words.push(format!("bootargs={}", place.bootargs));
     words
 }

@@ -43,7 +43,6 @@ use anyhow::{Context as _, Result, bail};
 use kernel::usage::Shape;
 use pami::affinity::HartPlace;
 use pami::topology::TorusShape;
-use rings::packets::Segment;
 
 use crate::board::Board;
 use crate::console::MAX_HARTS;
@@ -97,10 +96,9 @@ impl Run {
         if self.refuse_early && matches!(self.image, Image::Job) {
             self.check_job(shape, harts)?;
         }
-        let way = Way::of(&self, shape.nodes());
-        let shared = if way == Way::Segment { Segment::bytes(shape.nodes() as usize) } else { 0 };
+        let way = Way::of(&self, shape.nodes(), harts);
         let fresh = partition.as_ref().map_or(shape.nodes(), |partition| partition.missing());
-        room::check(shape.nodes(), fresh, self.memory, shared)?;
+        room::check(shape.nodes(), fresh, self.memory)?;
         let plan = Plan::new(&self, shape)?;
         let (built, decoder) = partition.as_ref().and_then(|partition| partition.image().cloned()).unzip();
         let asked = Instant::now();
@@ -421,7 +419,8 @@ impl Run {
         let (mut nodes, mut consoles) = (Vec::new(), Vec::new());
         let mut commands = String::new();
         let nodes_of_segment = (way == Way::Segment).then(|| shape.nodes());
-        let share = nodes_of_segment.map(Share::new).transpose()?;
+        let share =
+            nodes_of_segment.map(|nodes| Share::new(nodes, machine.harts, self.memory)).transpose()?;
         for rank in 0..shape.nodes() {
             let bootargs = Personality { node: rank, ..personality }.to_string();
             let bootargs = self.bootargs.get(&rank).cloned().unwrap_or(bootargs);

@@ -4,7 +4,7 @@
 //! more. Pages below a hart's stacks are taken away when it starts, and it keeps its number as its thread's own. A signal
 //! that says that a hart did what cannot be done is a fault.
 
-use crate::stacks::{GUARD_BYTES, emergency_stack, guard_pages, note_first, stack};
+use crate::stacks::{GUARD_BYTES, emergency_stack, guard_pages, set_stacks, stack};
 use crate::{Fault, native};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::MaybeUninit;
@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 unsafe extern "C" {
     fn kernel_primary(tree: usize, id: u64, level: usize) -> !;
+    fn kernel_first_stacks() -> usize;
     fn kernel_secondary(number: usize) -> !;
     fn kernel_fault(fault: &Fault) -> !;
     fn kernel_interrupt();
@@ -153,7 +154,8 @@ extern "C" fn main(count: c_int, words: *mut *const c_char) -> c_int {
     COUNT.store(count, Ordering::Release);
     // Nobody interrupts a hart of a process.
     let _ = kernel_interrupt as unsafe extern "C" fn();
-    note_first();
+    // SAFETY: the words are there, and no hart runs. The memory that it finds is nobody else's, for ever.
+    unsafe { set_stacks(0, kernel_first_stacks()) };
     if !(make_key() && take_faults() && start(0)) {
         return CANNOT_START;
     }

@@ -375,6 +375,12 @@ impl Source {
         self.data.as_ptr().expose_provenance()
     }
 
+    /// Whether bytes and count lie where `within`, which is asked about addresses and lengths, says.
+    pub fn lies(&self, within: impl Fn(usize, usize) -> bool) -> bool {
+        let counted = self.control.is_null() || within(self.control.addr(), CONTROL_BYTES);
+        counted && within(self.data.addr().get(), self.len)
+    }
+
     /// Takes the source apart without ending it; its count stays until [`from_raw`](Self::from_raw).
     #[inline]
     pub fn into_raw(self) -> RawSource {

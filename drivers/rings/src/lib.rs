@@ -4,11 +4,11 @@
 //! | module | what | who writes, who reads |
 //! |---|---|---|
 //! | [`buffer`] | memory lent to a device or to another context, and taken back when nobody reads it any more | one owner, any number of readers |
+//! | [`segment`] | where memory lies that nodes of one machine have in common (SPEC H-1) | |
 //! | [`shared`] | memory that local and remote operations read and write at the same time (SPEC P-7, P-8) | any number |
 //! | [`post`] | queue whose links live in the posted slots (SPEC P-2, P-11) | many, one |
 //! | [`spsc`] | bounded ring of descriptors (SPEC D-4) | one, one |
 //! | [`lines`] | ring of 64-byte lines, a message in each (SPEC P-9) | one, one |
-//! | [`packets`] | rings of packets in memory that processes share (SPEC H-1) | one, one |
 //! | [`table`] | entries that are found by key while others come and go (SPEC P-8) | any number, any number |
 //! | [`first_fit`] | which of a number of items are free (SPEC Q-2) | one, one |
 //! | [`list`] | lists whose links lie in what is listed (SPEC Q-2) | one, one |
@@ -35,8 +35,8 @@ pub mod first_fit;
 pub mod lines;
 pub mod list;
 pub mod open_addressing;
-pub mod packets;
 pub mod post;
+pub mod segment;
 pub mod shared;
 pub mod sleep;
 pub mod slot_table;

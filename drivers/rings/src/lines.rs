@@ -357,6 +357,25 @@ impl Sender {
             && self.storage.line(line).mark.load(Ordering::Acquire) != FREE
     }
 
+    /// Takes back what was lent and not given back, from a receiver that is gone.
+    ///
+    /// # Safety
+    /// Nobody receives from the ring any more, and whoever did dropped no arrival halfway.
+    pub unsafe fn take_back(&mut self) {
+        if self.lent.take().is_none() {
+            return;
+        }
+        for back in 1..=self.storage.lines.len() {
+            let line = self.storage.line(self.tail.wrapping_sub(back));
+            let mark = line.mark.load(Ordering::Acquire);
+            if mark != FREE && matches!(mark as u8, LENT | LENT_LONG) {
+                line.mark.store(FREE, Ordering::Relaxed);
+                // SAFETY: the mark says that there is a source, and nobody else takes it, says the caller.
+                drop(line.payload.with(|payload| unsafe { Source::from_raw((*payload).lent.source) }));
+            }
+        }
+    }
+
     /// Lines filled since the start.
     pub fn sent(&self) -> usize {
         self.tail

@@ -134,6 +134,12 @@ impl Shared {
         self.bytes().1
     }
 
+    /// As [`Source::lies`](crate::buffer::Source::lies).
+    pub fn lies(&self, within: impl Fn(usize, usize) -> bool) -> bool {
+        let (data, len) = self.bytes();
+        within(self.0.addr().get(), size_of::<Control>()) && within(data.addr().get(), len)
+    }
+
     /// Whether both are handles of one memory.
     pub fn is_same(&self, other: &Self) -> bool {
         self.0 == other.0

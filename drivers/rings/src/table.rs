@@ -4,12 +4,15 @@
 //! entry finds nothing; a place is used up after 2^31 entries. Looking costs two atomic additions; nobody waits but who removes an
 //! entry, and only for those that look at this very entry.
 //!
+//! Who may end at any moment, as a process does, is not counted, as nobody could take that back: it shows what it looks at by a
+//! [`Hazard`] of its own (Michael, Hazard Pointers, 2004), and whoever removes the entry asks that of those that live.
+//!
 //! | bits of a place's state | what |
 //! |---|---|
 //! | 32..64 | generation; odd while there is an entry |
 //! | 0..32 | lookers, and those who are about to find that they came too late |
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell, const_fn, spin_loop};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, const_fn, fence, spin_loop};
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -33,6 +36,12 @@ impl<T> EntryCell<T> {
         pub fn new() -> Self {
             Self { state: AtomicU64::new(0), next: AtomicU32::new(END), entry: UnsafeCell::new(None) }
         }
+    }
+}
+
+impl<T> EntryCell<T> {
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
     }
 }
 
@@ -106,9 +115,40 @@ impl<T: Send + Sync> Table<T> {
         (!key.generation.is_multiple_of(2)).then_some(Place { cell, generation: key.generation.into() })
     }
 
+    /// Whether this is a place of the table's.
+    pub fn contains(&self, place: Place<T>) -> bool {
+        self.places.as_ptr_range().contains(&core::ptr::from_ref(place.cell))
+    }
+
     /// Takes an entry out, once nobody looks at it any more; nobody finds it from when this is called. A thread that
     /// itself holds a guard of the entry would wait for ever.
     pub fn remove(&self, key: Key) -> Option<T> {
+        let place = self.end(key)?;
+        // Acquire: all that others did with the entry.
+        while place.state.load(Ordering::Acquire) as u32 != 0 {
+            spin_loop();
+        }
+        self.take(key, place)
+    }
+
+    /// The same, also once nobody [shows](Hazard) that it looks at the entry: `is_shown` asks them all.
+    pub fn remove_unless(
+        &self,
+        key: Key,
+        mut is_shown: impl FnMut(&dyn Fn(&Hazard) -> bool) -> bool,
+    ) -> Option<T> {
+        let place = self.end(key)?;
+        // Either who shows it has done so before this, or it finds that the generation is over.
+        fence(Ordering::SeqCst);
+        let shows = |hazard: &Hazard| hazard.0.load(Ordering::Acquire) == place.address();
+        while place.state.load(Ordering::Acquire) as u32 != 0 || is_shown(&shows) {
+            spin_loop();
+        }
+        self.take(key, place)
+    }
+
+    /// Ends the generation of an entry.
+    fn end(&self, key: Key) -> Option<&EntryCell<T>> {
         let place = self.places.get(key.index as usize)?;
         let mut state = place.state.load(Ordering::Relaxed);
         loop {
@@ -117,14 +157,14 @@ impl<T: Send + Sync> Table<T> {
             }
             let after = state.wrapping_add(GENERATION);
             match place.state.compare_exchange_weak(state, after, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => break,
+                Ok(_) => return Some(place),
                 Err(now) => state = now,
             }
         }
-        // Acquire: all that others did with the entry.
-        while place.state.load(Ordering::Acquire) as u32 != 0 {
-            spin_loop();
-        }
+    }
+
+    /// Takes the entry out whose generation is over, and at which nobody looks.
+    fn take(&self, key: Key, place: &EntryCell<T>) -> Option<T> {
         // SAFETY: the generation is over, so no guard comes any more, and there is none; this thread ended it.
         let entry = place.entry.with_mut(|cell| unsafe { (*cell).take() });
         // The next one would have the generation of the first.
@@ -209,6 +249,86 @@ impl<T: Send + Sync> Place<T> {
         // stays until the count has fallen, which `looker` sees to.
         let entry = cell.entry.with(|cell| unsafe { (*cell).as_ref().unwrap_unchecked() });
         Some(Guard { entry: NonNull::from(entry), cell: &cell.entry, _looker: looker, _shared: PhantomData })
+    }
+}
+
+impl<T: Send + Sync> Place<T> {
+    /// The entry, if it is still there, for as long as the guard lives: it is shown so long.
+    #[inline(always)]
+    pub fn get_shown<'a>(&self, hazard: HazardOwner<'a>) -> Option<Shown<'a, T>> {
+        let Self { cell, generation } = *self;
+        hazard.0.0.store(cell.address(), Ordering::Relaxed);
+        // Either whoever removes it sees that, or the generation is seen to be over.
+        fence(Ordering::SeqCst);
+        let looker = Shows(hazard);
+        // Acquire: the entry was written before the place had this generation.
+        if cell.state.load(Ordering::Acquire) >> 32 != generation {
+            return None;
+        }
+        // SAFETY: as in `get`; who removes the entry waits until it is not shown.
+        let entry = cell.entry.with(|cell| unsafe { (*cell).as_ref().unwrap_unchecked() });
+        Some(Shown { entry: NonNull::from(entry), cell: &cell.entry, _looker: looker, _shared: PhantomData })
+    }
+}
+
+/// Where one that looks at entries shows which, one at a time: its owner writes it, others read it. 0 is none.
+pub struct Hazard(AtomicUsize);
+
+impl Hazard {
+    const_fn! {
+        /// One that shows no entry.
+        pub fn new() -> Self {
+            Self(AtomicUsize::new(0))
+        }
+    }
+
+    /// It, as its owner has it.
+    ///
+    /// # Safety
+    /// The caller is that, and nobody else has this as long as the caller does.
+    #[inline(always)]
+    pub const unsafe fn owned(&self) -> HazardOwner<'_> {
+        HazardOwner(self)
+    }
+}
+
+/// A [`Hazard`] as its owner has it.
+pub struct HazardOwner<'a>(&'a Hazard);
+
+impl Default for Hazard {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// One that shows an entry.
+struct Shows<'a>(HazardOwner<'a>);
+
+impl Drop for Shows<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: what was done with the entry was done before it is removed.
+        self.0.0.0.store(0, Ordering::Release);
+    }
+}
+
+/// An entry that stays while this lives, which shows it.
+pub struct Shown<'a, T> {
+    /// As in [`Guard`].
+    entry: NonNull<T>,
+    cell: &'a UnsafeCell<Option<T>>,
+    _looker: Shows<'a>,
+    _shared: PhantomData<&'a T>,
+}
+
+impl<T> Deref for Shown<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        self.cell.with(|_| ());
+        // SAFETY: the entry stays while this looker shows it, and is only shared.
+        unsafe { self.entry.as_ref() }
     }
 }
 

@@ -9,11 +9,9 @@
 use super::Signal;
 use crate::irq::{Accept, Controller, Delivery, IrqError};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use spin::Once;
 
@@ -35,7 +33,7 @@ pub struct Events {
 
 #[repr(align(64))]
 struct Hart {
-    event: OwnedFd,
+    event: &'static OwnedFd,
     /// It waits for its descriptors, or is about to.
     asleep: AtomicBool,
     /// Interrupts by number.
@@ -51,21 +49,26 @@ const fn bit(interrupt: u32) -> u32 {
 }
 
 impl Hart {
-    fn new() -> Result<Self, Errno> {
-        Ok(Self {
-            event: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+    fn new(event: &'static OwnedFd) -> Self {
+        Self {
+            event,
             asleep: AtomicBool::new(false),
             pending: AtomicU32::new(0),
             routed: AtomicU32::new(0),
             deadline: AtomicU64::new(NEVER),
-        })
+        }
     }
 
     /// Ends its sleep, if it sleeps.
     fn rouse(&self) {
+        self.rouse_by(self.event);
+    }
+
+    /// The same by its bell, as the caller's process has it.
+    fn rouse_by(&self, bell: &OwnedFd) {
         if self.asleep.load(Ordering::SeqCst) {
             // It fails only if it is roused already.
-            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
         }
     }
 
@@ -75,7 +78,7 @@ impl Hart {
         let mut all = heapless::Vec::<PollFd<'_>, { DEVICES + 1 }>::new();
         let mut numbers = heapless::Vec::<u32, DEVICES>::new();
         // There is room for all of them.
-        let _ = all.push(PollFd::new(&self.event, PollFlags::IN));
+        let _ = all.push(PollFd::new(self.event, PollFlags::IN));
         for (number, line) in (CALLED + 1..).zip(devices) {
             let Some(line) = line.get().filter(|_| routed & bit(number) != 0) else { continue };
             let _ = all.push(PollFd::new(line.ready(), PollFlags::IN));
@@ -98,7 +101,7 @@ impl Hart {
         let Some((own, others)) = all.split_first() else { return true };
         if !own.revents().is_empty() {
             // Whoever writes sets a bit first.
-            let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
+            let _ = rustix::io::read(self.event, &mut [0u8; 8]);
         }
         let ready = others.iter().zip(&numbers).filter(|(poll, _)| !poll.revents().is_empty());
         let ready = ready.fold(0, |bits, (_, &number)| bits | bit(number));
@@ -114,13 +117,17 @@ pub fn now_ns() -> u64 {
 }
 
 impl Events {
-    /// The controller of so many harts.
-    ///
-    /// # Errors
-    /// The host gives no more descriptors.
-    pub fn new(harts: usize) -> Result<Self, Errno> {
-        let harts: Result<Vec<Hart>, Errno> = (0..harts).map(|_| Hart::new()).collect();
-        Ok(Self { harts: harts?.into_boxed_slice(), devices: [const { Once::new() }; DEVICES] })
+    /// The controller of as many harts as there are bells: eventfds that do not block.
+    pub fn new(bells: &'static [OwnedFd]) -> Self {
+        Self { harts: bells.iter().map(Hart::new).collect(), devices: [const { Once::new() }; DEVICES] }
+    }
+
+    /// Calls a hart of another process, whose bell is this one's descriptor `bell`.
+    pub(super) fn call_by(&self, hart: usize, bell: &OwnedFd) {
+        if let Some(hart) = self.harts.get(hart) {
+            hart.pending.fetch_or(bit(CALLED), Ordering::SeqCst);
+            hart.rouse_by(bell);
+        }
     }
 
     /// A device's interrupt comes by this descriptor from now on. Returns its number, if there is one left.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `events` | an interrupt controller: harts are threads, which sleep until a descriptor has something for them |
 //! | `card` | a network card: a stream of frames to the fabric, as an emulator's |
-//! | `segment` | memory that the nodes of one machine share, and bells to wake each other |
+//! | `segment` | memory that the nodes of one machine share, and bells to wake each other's harts |
 //! | `signal` | what a card interrupts by, which both know |
 //!
 //! No memory is allocated once they are made.
@@ -16,5 +16,5 @@ mod signal;
 
 pub use card::{Card, CardError, StreamInterrupt};
 pub use events::{DEVICES, Events, NS_PER_S, now_ns};
-pub use segment::{Peers, SegmentError, standard_input};
+pub use segment::{Descriptors, Peers, SegmentError, Shape, bells, standard_input};
 pub use signal::Signal;

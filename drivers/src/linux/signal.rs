@@ -35,11 +35,6 @@ impl Signal {
         Ok(Self { descriptor, ready, told, is_told: no(), wants_room: no(), gone: no() })
     }
 
-    /// Is also ready when this descriptor, which stays, has something to read.
-    pub(super) fn add(&self, other: &'static OwnedFd) -> Result<(), Errno> {
-        epoll::add(&self.ready, other, EventData::new_u64(0), EventFlags::IN)
-    }
-
     /// The card's own descriptor.
     pub(super) fn descriptor(&self) -> &OwnedFd {
         &self.descriptor

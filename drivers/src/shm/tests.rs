@@ -14,7 +14,7 @@ fn endpoint(port: u16) -> Endpoint {
 }
 
 fn shm(ports: usize, pairs: usize) -> &'static Shm {
-    Box::leak(Box::new(Shm::new(ports, pairs, COPY_BYTES).unwrap()))
+    Box::leak(Box::new(Shm::new(ports, pairs, COPY_BYTES, None).unwrap()))
 }
 
 fn open(shm: &'static Shm, port: u16) -> ShmPort {
@@ -248,5 +248,5 @@ fn p9_no_port_or_no_ring_left_is_an_error() {
     assert_eq!(port.connect(1), Ok(()));
     assert_eq!(port.connect(2), Err(PushError::Unreachable));
     assert_eq!(port.push_bcopy(2, &first(0, 2, 0, 0), &[], &[]), Err(PushError::Unreachable));
-    assert!(Shm::new(1, 1, 65536).is_err());
+    assert!(Shm::new(1, 1, 65536, None).is_err());
 }

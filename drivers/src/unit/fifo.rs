@@ -15,6 +15,7 @@ use rings::bell::Bell;
 use rings::buffer::Source;
 use rings::shared::Shared;
 use rings::spsc::{Consumer, Entry, Producer, Ring};
+use rings::table::Hazard;
 use spin::Mutex;
 use zerocopy::IntoBytes;
 
@@ -411,6 +412,8 @@ pub struct PortState {
     pub(crate) bell: Bell,
     /// Whether the port wants to hear when a peer in the node released a packet of its.
     pub(crate) listens: AtomicBool,
+    /// By what the port shows what it looks at of other nodes' memory.
+    pub(crate) hazard: Hazard,
     /// Packets that the port sent through shared memory.
     pub(crate) local_packets: AtomicU64,
     pub(crate) injection: Mutex<Injection>,
@@ -433,6 +436,7 @@ impl PortState {
             record,
             bell: Bell::new(),
             listens: AtomicBool::new(false),
+            hazard: Hazard::new(),
             local_packets: AtomicU64::new(0),
             injection: Mutex::new(Injection { injector: None, sharers: 0 }),
             reception: Mutex::new(None),

@@ -70,9 +70,13 @@ use outstanding::Outstanding;
 use pami::device::{Gone, REQUESTS};
 use pami::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint};
 use pami::mapping::{TaskLocation, TaskMap};
+use pami::region::Memory;
 use regions::Regions;
 use responder::{ANSWER_SLOTS, Responder};
 use rings::bell::Bell;
+use rings::buffer::Source;
+use rings::segment::reach;
+use rings::table::Hazard;
 use running::Doorbells;
 use slots::SHORT_BYTES;
 use statistics::Counters;
@@ -130,7 +134,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// # Errors
     /// What in `setup` cannot be.
     pub fn start(setup: Setup<N>) -> Result<&'static Self, StartError> {
-        let Setup { adapter, node, map, contexts, harts, agent, plain } = setup;
+        let Setup { adapter, node, map, contexts, harts, agent, near, plain } = setup;
         let tasks = map.tasks_per_node();
         if map.task(TaskLocation { node, local: 0 }).is_none() {
             return Err(StartError::NoSuchNode(node));
@@ -146,7 +150,8 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         }
         let bulk = adapter.as_ref().map_or(LOCAL_MTU, Network::mtu);
         let copied = bulk.min(MOST_MTU);
-        let shm = Shm::new(wanted, pairs(wanted), copied).map_err(|_| StartError::Mtu(copied))?;
+        let pairs = pairs(wanted, near.map_or(0, |near| near.desks.len()));
+        let shm = Shm::new(wanted, pairs, copied, near).map_err(|_| StartError::Mtu(copied))?;
 
         let records = (0..wanted).map(|port| {
             let (group, context) = (port / usize::from(contexts), port % usize::from(contexts));
@@ -165,7 +170,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
             return Err(StartError::TooManyNodes(nodes));
         }
         let engine = adapter.map(|adapter| adapter.engine(&port_states, copied, nodes));
-        Ok(Box::leak(Box::new(Self {
+        let unit: &'static Self = Box::leak(Box::new(Self {
             node,
             map,
             contexts,
@@ -193,7 +198,65 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
             bare_bell: Bell::new(),
             counters: Counters::default(),
             platform: PhantomData,
-        })))
+        }));
+        if let Some(desk) = near.and_then(|near| near.desks.get(node as usize)) {
+            desk.shm.set(&unit.shm);
+            desk.unit.set(unit);
+        }
+        Ok(unit)
+    }
+
+    /// The message unit of node `node`: this one, or that of a node whose memory this one reaches.
+    #[inline(always)]
+    fn reached(&'static self, node: u32) -> Option<&'static Self> {
+        if !P::NEAR || node == self.node { Some(self) } else { self.reached_afar(node) }
+    }
+
+    #[inline(never)]
+    fn reached_afar(&self, node: u32) -> Option<&'static Self> {
+        let desk = self.shm.near()?.desks.get(node as usize)?;
+        // SAFETY: a desk's `unit` is the message unit of its node, of the image's one kind; the node has its memory and its image
+        // where they are here.
+        unsafe { desk.unit.get::<Self>() }
+    }
+
+    /// Whether a node that reaches this one's memory, and lives, shows something of it.
+    fn is_shown(&'static self, shows: &dyn Fn(&Hazard) -> bool) -> bool {
+        // Who waits for one that dies hears of it.
+        self.progress();
+        let nodes = 0..self.shm.near().map_or(0, |near| near.desks.len() as u32);
+        let others = nodes.filter(|&node| node != self.node && self.gone(node).is_none());
+        let mut units = others.filter_map(|node| self.reached(node));
+        units.any(|unit| unit.port_states.iter().any(|port| shows(&port.hazard)))
+    }
+
+    /// Whether all nodes that reach this one's memory reach this, if there are such.
+    fn is_shared(&self, memory: &Memory) -> bool {
+        let lies = || match memory {
+            Memory::Shared(shared) => shared.lies(P::shares),
+            Memory::Lent(source) => source.lies(P::shares),
+        };
+        self.shm.near().is_none() || lies()
+    }
+
+    /// Whether the port with this number reads `data` where it lies.
+    #[inline]
+    fn lends(&self, number: u16, data: &Source) -> bool {
+        usize::from(number) < self.port_states.len() || data.lies(P::shares)
+    }
+
+    /// What others have of the port with this number: of this node's, or of one whose memory this one reaches.
+    #[inline(always)]
+    fn port_state(&'static self, number: u16) -> Option<&'static PortState> {
+        self.port_states
+            .get(usize::from(number))
+            .or_else(|| if P::NEAR { self.port_state_afar(number) } else { None })
+    }
+
+    #[inline(never)]
+    fn port_state_afar(&self, number: u16) -> Option<&'static PortState> {
+        let (node, port) = self.shm.place(number)?;
+        self.reached_afar(node)?.port_states.get(usize::from(port))
     }
 
     /// Opens the port of context `context` of `client` of the node's task `local_task`.
@@ -311,7 +374,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
 }
 
 /// About how many bytes of heap a node's message unit takes, without its adapter.
-pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> usize {
+pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize, near: usize) -> usize {
     let ports = CLIENTS * tasks_per_node * contexts;
     let fifos = (RX_BUFFERS * 2 + INJECTION_ENTRIES) * 64
         + parked::HEAP_BYTES
@@ -319,7 +382,7 @@ pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> u
         + SHORT_SLOTS * SHORT_BYTES
         + 4096
         + 32 * REQUESTS;
-    let shm = pairs(ports) * (4096 + 4 * mtu + 512) + 64 * ports * ports;
+    let shm = pairs(ports, near) * (4096 + 4 * mtu + 512) + 64 * ports * reach(ports, near);
     let one_sided = regions::HEAP_BYTES
         + ANSWER_SLOTS * (mtu + 64)
         + Outstanding::heap_bytes(MOST_NODES, ports)
@@ -328,6 +391,7 @@ pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> u
 }
 
 /// Rings for pairs of ports that a node has.
-const fn pairs(ports: usize) -> usize {
-    if ports * ports < MOST_PAIRS { ports * ports } else { MOST_PAIRS }
+const fn pairs(ports: usize, near: usize) -> usize {
+    let all = ports * reach(ports, near);
+    if all < MOST_PAIRS { all } else { MOST_PAIRS }
 }

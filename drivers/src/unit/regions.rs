@@ -3,16 +3,18 @@
 //! Nothing here trusts a region's name, an offset or a length: they come from the wire. A region is found by place and
 //! generation; it has to be one of the client and task that the packet names as its target, allow what is to be done,
 //! and be large enough (a range in one piece the memory itself checks, `rings::shared`). Whoever deregisters it waits for
-//! those that are at it, each at most one packet, or one local operation, long.
+//! those that are at it, each at most one packet, or one local operation, long. Other nodes that reach this one's memory show
+//! what they are at ([`HazardOwner`]), as they may die over it.
 
 use alloc::boxed::Box;
+use core::ops::Deref;
 use core::sync::atomic::AtomicU64;
-use pami::device::NoRegionLeft;
+use pami::device::NoRegion;
 use pami::endpoint::Endpoint;
 use pami::layout::Segment;
 use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use rings::shared::{Shared, Words};
-use rings::table::{EntryCell, Guard, Key, Place, Table};
+use rings::table::{EntryCell, Guard, Hazard, HazardOwner, Key, Place, Shown, Table};
 
 /// Regions that a node can have at once.
 pub const REGIONS: usize = 1024;
@@ -44,6 +46,36 @@ impl Region {
     }
 }
 
+/// How whoever looks at a region keeps it: of this node's, counted; of another's, shown.
+pub(crate) type Look<'a> = Option<HazardOwner<'a>>;
+
+/// A region that stays while this lives.
+enum Held<'a> {
+    Counted(Guard<'static, Region>),
+    Shown(Shown<'a, Region>),
+}
+
+impl Deref for Held<'_> {
+    type Target = Region;
+
+    #[inline(always)]
+    fn deref(&self) -> &Region {
+        match self {
+            Self::Counted(region) => region,
+            Self::Shown(region) => region,
+        }
+    }
+}
+
+/// The entry at `place`, if it is still there.
+#[inline(always)]
+fn look_at<'a>(place: Place<Region>, look: Look<'a>) -> Option<Held<'a>> {
+    match look {
+        None => place.get().map(Held::Counted),
+        Some(hazard) => place.get_shown(hazard).map(Held::Shown),
+    }
+}
+
 /// The table of all regions of a node.
 pub(crate) struct Regions(Table<Region>);
 
@@ -60,33 +92,52 @@ impl Regions {
         owner: Endpoint,
         memory: Memory,
         rights: Rights,
-    ) -> Result<RegionId, NoRegionLeft> {
+    ) -> Result<RegionId, NoRegion> {
         let region = Region { memory, owner, rights };
-        let key = self.0.insert(region).map_err(|_| NoRegionLeft { limit: self.0.capacity() })?;
+        let key = self.0.insert(region).map_err(|_| NoRegion::NoneLeft { limit: self.0.capacity() })?;
         Ok(RegionId { index: key.index.into(), generation: key.generation.into() })
+    }
+
+    /// Whether these are words of a region here.
+    pub(crate) fn contain(&self, words: &RegionWords) -> bool {
+        self.0.contains(words.place)
     }
 
     /// Ends that, if `owner` is of the same client and task.
     pub(crate) fn deregister(&self, owner: Endpoint, id: RegionId) {
-        if self.find(owner, id).is_ok() {
+        if self.find(owner, id, None).is_ok() {
             self.0.remove(key(id));
         }
     }
 
+    /// The same where other nodes may look at it: `is_shown` asks those that live.
+    pub(crate) fn deregister_unless(
+        &self,
+        owner: Endpoint,
+        id: RegionId,
+        is_shown: impl FnMut(&dyn Fn(&Hazard) -> bool) -> bool,
+    ) {
+        if self.find(owner, id, None).is_ok() {
+            self.0.remove_unless(key(id), is_shown);
+        }
+    }
+
     #[inline(always)]
-    fn find(&self, target: Endpoint, id: RegionId) -> Result<Guard<'static, Region>, RegionFault> {
-        let region = self.0.get(key(id)).ok_or(RegionFault::Stale)?;
+    fn find<'a>(&self, target: Endpoint, id: RegionId, look: Look<'a>) -> Result<Held<'a>, RegionFault> {
+        let place = self.0.place(key(id)).ok_or(RegionFault::Stale)?;
+        let region = look_at(place, look).ok_or(RegionFault::Stale)?;
         if region.belongs_to(target) { Ok(region) } else { Err(RegionFault::Foreign) }
     }
 
     #[inline(always)]
-    fn open(
+    fn open<'a>(
         &self,
         target: Endpoint,
         id: RegionId,
         wanted: Rights,
-    ) -> Result<Guard<'static, Region>, RegionFault> {
-        let region = self.find(target, id)?;
+        look: Look<'a>,
+    ) -> Result<Held<'a>, RegionFault> {
+        let region = self.find(target, id, look)?;
         if region.rights.contains(wanted) { Ok(region) } else { Err(RegionFault::Rights) }
     }
 
@@ -97,9 +148,10 @@ impl Regions {
         target: Endpoint,
         id: RegionId,
         wanted: Rights,
+        look: Look<'_>,
         what: impl FnOnce(&Memory) -> R,
     ) -> Result<R, RegionFault> {
-        Ok(what(&self.open(target, id, wanted)?.memory))
+        Ok(what(&self.open(target, id, wanted, look)?.memory))
     }
 
     /// What makes it quick to reach the region's words again, if that allows what is `wanted`.
@@ -108,9 +160,10 @@ impl Regions {
         target: Endpoint,
         handle: &RegionHandle,
         wanted: Rights,
+        look: Look<'_>,
     ) -> Option<RegionWords> {
         let id = handle.id();
-        let region = self.open(target, id, wanted).ok()?;
+        let region = self.open(target, id, wanted, look).ok()?;
         let words = region.shared().ok()?.first_words(handle.len())?;
         Some(RegionWords { place: self.0.place(key(id))?, words })
     }
@@ -123,8 +176,9 @@ impl Regions {
         id: RegionId,
         offset: u32,
         data: &[u8],
+        look: Look<'_>,
     ) -> Result<(), RegionFault> {
-        let region = self.open(target, id, Rights::WRITE)?;
+        let region = self.open(target, id, Rights::WRITE, look)?;
         Ok(region.shared()?.write(offset as usize, data)?)
     }
 
@@ -136,7 +190,7 @@ impl Regions {
         segments: &[Segment],
         data: &[u8],
     ) -> Result<(), RegionFault> {
-        let region = self.open(target, id, Rights::WRITE)?;
+        let region = self.open(target, id, Rights::WRITE, None)?;
         let memory = region.shared()?;
         if segments.iter().any(|segment| !inside(memory.len(), segment.offset.get(), segment.len.get())) {
             return Err(RegionFault::Bounds);
@@ -159,8 +213,9 @@ impl Regions {
         offset: u32,
         (into, at): (&Shared, u32),
         len: u32,
+        look: Look<'_>,
     ) -> Result<(), RegionFault> {
-        self.read(target, id, offset, len, |memory, offset| match memory {
+        self.read(target, id, offset, len, look, |memory, offset| match memory {
             Memory::Shared(shared) => Ok(shared.copy(offset, into, at as usize, len as usize)?),
             Memory::Lent(source) => {
                 let bytes =
@@ -178,9 +233,10 @@ impl Regions {
         id: RegionId,
         offset: u32,
         len: u32,
+        look: Look<'_>,
         what: impl FnOnce(&Memory, usize) -> R,
     ) -> Result<R, RegionFault> {
-        let region = self.open(target, id, Rights::READ)?;
+        let region = self.open(target, id, Rights::READ, look)?;
         let bytes = match &region.memory {
             Memory::Shared(shared) => shared.len(),
             Memory::Lent(source) => source.len(),
@@ -199,8 +255,9 @@ impl Regions {
         id: RegionId,
         offset: u32,
         op: RmwOp,
+        look: Look<'_>,
     ) -> Result<u64, RegionFault> {
-        let region = self.open(target, id, Rights::UPDATE)?;
+        let region = self.open(target, id, Rights::UPDATE, look)?;
         Ok(region.shared()?.update(offset as usize, op.width, op.update)?)
     }
 }
@@ -216,9 +273,14 @@ impl RegionWords {
     /// Does `what` with the whole word at `offset`, if there is such. Calls nothing else, so whoever calls it need not save what it
     /// has in registers.
     #[inline(always)]
-    pub(crate) fn reach<R>(&self, offset: u32, what: impl FnOnce(&AtomicU64) -> R) -> Option<R> {
+    pub(crate) fn reach<R>(
+        &self,
+        offset: u32,
+        look: Look<'_>,
+        what: impl FnOnce(&AtomicU64) -> R,
+    ) -> Option<R> {
         let word = self.words.at(offset)?;
-        let _stays = self.place.get()?;
+        let _stays = look_at(self.place, look)?;
         // SAFETY: the word is one of the region's memory, whole and at a multiple of eight, so it is only accessed as an atomic. The
         // region, which has a handle of that memory, stays until the guard is dropped, behind the last use of the word.
         Some(what(unsafe { AtomicU64::from_ptr(word) }))

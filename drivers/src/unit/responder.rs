@@ -160,7 +160,7 @@ impl Responder {
             }
             Kind::Rmw if segments.is_empty() => {
                 let op = RmwOp::decode(envelope.dispatch, data).ok_or(Rejected::Malformed)?;
-                let result = regions.update(target, region, envelope.offset, op);
+                let result = regions.update(target, region, envelope.offset, op, None);
                 (Answer::Word(route, result), result.err())
             }
             Kind::Get if segments.is_empty() => {
@@ -168,7 +168,7 @@ impl Responder {
                 let Envelope { offset: next, total, .. } = *envelope;
                 let nothing = region == RegionId::NONE && total == 0;
                 let checked =
-                    if nothing { Ok(()) } else { regions.read(target, region, next, total, |_, _| ()) };
+                    if nothing { Ok(()) } else { regions.read(target, region, next, total, None, |_, _| ()) };
                 let at = u32::from_le_bytes(at);
                 match checked {
                     Ok(()) => (Answer::Data { route, region, next, at, left: total, total }, None),
@@ -229,7 +229,7 @@ impl Responder {
                     Ok(Some((Body::inline(rank, &[]), 0)))
                 } else {
                     regions
-                        .read(route.target, *region, *next, len, |bytes, offset| {
+                        .read(route.target, *region, *next, len, None, |bytes, offset| {
                             part(bytes, offset, len as usize, rank, &mut self.slots, memory)
                         })
                         .flatten()
@@ -336,7 +336,7 @@ fn put(
     data: &[u8],
 ) -> Result<Result<(), RegionFault>, Rejected> {
     if segments.is_empty() {
-        return Ok(regions.put(target, region, offset, data));
+        return Ok(regions.put(target, region, offset, data, None));
     }
     let segments = <[Segment]>::ref_from_bytes(segments).map_err(|_| Rejected::Malformed)?;
     let len: u64 = segments.iter().map(|segment| u64::from(segment.len.get())).sum();

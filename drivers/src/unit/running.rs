@@ -203,7 +203,8 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
                 self.arm_asked.load(Ordering::Relaxed) && self.arm_asked.swap(false, Ordering::AcqRel);
             let now = self.progress_once(&mut engine);
             moved |= now;
-            let quiet = self.watch.is_some() && self.due.load(Ordering::Relaxed) != 0;
+            // Where most comes by other nodes' own hands, the device is asked now and then.
+            let quiet = (P::NEAR || self.watch.is_some()) && self.due.load(Ordering::Relaxed) != 0;
             // The interrupt that a sleeper armed may be spent on what was just taken.
             owed |= (asked && !rests) || (now && self.sleeping.load(Ordering::Relaxed) & !own != 0);
             let more = if rests {
@@ -392,8 +393,8 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
 
     /// Tells port `sender` of this node that a packet of its was released, if it cares.
     #[inline]
-    pub(super) fn tell_sender(&self, sender: u16) {
-        let Some(port_state) = self.port_states.get(usize::from(sender)) else { return };
+    pub(super) fn tell_sender(&'static self, sender: u16) {
+        let Some(port_state) = self.port_state(sender) else { return };
         // Against a sender that was refused just before: it says that it listens, passes a fence and tries again.
         fence(Ordering::SeqCst);
         if port_state.listens.load(Ordering::Relaxed) {

@@ -3,6 +3,7 @@
 use super::muster::MOST_GATHERED;
 use crate::bits::LIMIT as MOST_PORTS;
 use crate::gathering::Identity;
+use crate::near::Near;
 use crate::ranks::MOST_NODES;
 use core::fmt;
 use pami::mapping::TaskMap;
@@ -21,6 +22,8 @@ pub struct Setup<A> {
     pub harts: usize,
     /// The hart that does nothing but run the engine, if one does.
     pub agent: Option<usize>,
+    /// The nodes whose memory this one reaches, if there are such, and which of them it is.
+    pub near: Option<Near>,
     /// What this node says of itself to node 0, which gathers the nodes; none if a fabric does.
     pub plain: Option<Identity>,
 }

@@ -183,7 +183,7 @@ impl Bench {
     }
 
     /// What is known of a case before it starts.
-    pub fn query(&self, case: &Case) -> Result<Query<'static>, JobError> {
+    pub fn query(&self, case: &Case) -> Result<Query, JobError> {
         Ok(self.context.query(&self.collect(case)?)?)
     }
 

@@ -103,7 +103,7 @@ impl Ways {
     }
 
     /// One way of each kind that there is.
-    pub fn list(&self) -> Result<heapless::Vec<Way, 4>, JobError> {
+    pub fn list(&self) -> Result<heapless::Vec<Way, 5>, JobError> {
         let (task, me) = (self.task, self.task.number());
         let map = task.map();
         let lives_here = |&other: &u32| map.place(other).is_some_and(|place| place.node == task.node());
@@ -115,7 +115,10 @@ impl Ways {
         add(self.way("shared memory", 0, neighbour.unwrap_or(me), neighbour.is_none().into(), false)?);
         add(self.way("loop-back", 1, neighbour.unwrap_or(me), 0, true)?);
         if let Some(far) = self.next_node() {
-            add(self.way("torus", 0, far, 0, true)?);
+            if task.shares_memory() {
+                add(self.way("other node", 0, far, 0, false)?);
+            }
+            add(self.way("torus", usize::from(task.shares_memory()), far, 0, true)?);
         }
         Ok(ways)
     }

@@ -18,6 +18,13 @@ macro_rules! entries {
             $primary($crate::arch::read_machine(tree, id), level)
         }
 
+        // SAFETY: `boot` calls this by name, before the first hart runs.
+        #[cfg(hosted)]
+        #[unsafe(no_mangle)]
+        extern "C" fn kernel_first_stacks() -> usize {
+            $crate::arch::first_stacks()
+        }
+
         // SAFETY: `boot` calls this by name, once on each other hart.
         #[unsafe(no_mangle)]
         extern "C" fn kernel_secondary(number: usize) -> ! {
@@ -49,6 +56,12 @@ pub(crate) fn read_machine(address: usize, booted: u64) -> Result<Machine, TreeE
 #[cfg(hosted)]
 pub(crate) fn read_machine(_: usize, _: u64) -> Result<Machine, TreeError> {
     Ok(super::this::machine::read())
+}
+
+/// Where the first hart's stacks lie.
+#[cfg(hosted)]
+pub(crate) fn first_stacks() -> usize {
+    super::this::machine::first_stacks()
 }
 
 /// The device tree at `address`, where the firmware is to have put it.

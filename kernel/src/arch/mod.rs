@@ -46,6 +46,8 @@ mod uncached;
 pub(crate) use again::{Alone, begin_again};
 pub(crate) use backtrace::Backtrace;
 pub(crate) use checksum::{choose_checksum, crc32c};
+#[cfg(hosted)]
+pub(crate) use entry::first_stacks;
 pub(crate) use entry::{entries, read_machine};
 pub(crate) use image::{image, in_guard, is_code, is_constant, is_memory};
 #[doc(hidden)]
@@ -63,6 +65,8 @@ pub(crate) use this::interrupt::{
     mask as mask_interrupts, start_own as start_own_interrupts, unmask as unmask_interrupts,
     without as without_interrupts,
 };
+#[cfg(hosted)]
+pub(crate) use this::make_way;
 pub use this::relax;
 pub(crate) use this::{
     counter, counter_hz, exit_by_host, frame_pointer, io_barrier, park, power_off, rest_monitors, set_timer,
@@ -70,8 +74,8 @@ pub(crate) use this::{
 };
 #[cfg(hosted)]
 pub(crate) use this::{
-    interrupt::events,
-    machine::word,
+    interrupt::{call_afar, events, name},
+    machine::{near, shares, word},
     translation::{mapped_end, maps_devices, translate, uncached},
 };
 #[cfg(target_os = "none")]
@@ -81,6 +85,17 @@ pub(crate) use uncached::uncached;
 
 /// Why a hart is not started that has no stacks.
 const NO_STACKS: &str = "there is no memory for its stacks";
+
+/// The nodes whose memory this one reaches: none.
+#[cfg(target_os = "none")]
+pub(crate) fn near() -> Option<drivers::near::Near> {
+    None
+}
+
+/// A hart that polls has found nothing in this time. Its processor is nobody else's.
+#[cfg(target_os = "none")]
+#[inline]
+pub(crate) fn make_way(_: u64, _: u64) {}
 
 /// The number of this hart.
 #[inline]

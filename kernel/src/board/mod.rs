@@ -26,8 +26,6 @@ mod interrupts;
 pub(crate) use again::Resting;
 #[cfg(target_os = "none")]
 pub(crate) use cards::Virtio;
-#[cfg(hosted)]
-pub(crate) use cards::peers;
 pub(crate) use cards::{Card, CardInterrupt, Cards, Found};
 pub(crate) use devices::console;
 pub(crate) use exit::exit;

@@ -1,11 +1,9 @@
-//! Network cards of a process: streams to the fabric, by the words that it was started with, and the memory that it shares with
-//! others (SPEC H-1).
+//! Network cards of a process: streams to the fabric, by the words that it was started with (SPEC H-1).
 
 use crate::arch::{self, Alone};
 use crate::devicetree::{Interrupt, Machine};
-use crate::personality::Personality;
 use core::fmt;
-use drivers::linux::{self, Peers, SegmentError};
+use drivers::linux;
 use drivers::nic::Hal;
 
 /// A network card.
@@ -73,16 +71,4 @@ fn find<H: Hal>(word: &str) -> Result<Found<H>, CardError> {
     let card = linux::Card::connect(path, mtu).map_err(CardError::Card)?;
     let number = arch::events().and_then(|events| events.attach(card.line())).ok_or(CardError::Deaf)?;
     Ok(Found { card, interrupt: Interrupt { number, edge: false }, way: "stream" })
-}
-
-/// What the node shares with the others, if the word `segment` says so; `card`, on the torus, interrupts for both.
-pub(crate) fn peers<H>(card: &Card<H>, personality: &Personality) -> Result<Option<Peers>, SegmentError> {
-    let Some(nodes) = arch::word("segment") else { return Ok(None) };
-    let all = personality.shape.nodes() as usize;
-    if nodes.parse() != Ok(all) {
-        return Err(SegmentError::Nodes(all));
-    }
-    let peers = Peers::receive(linux::standard_input(), all)?;
-    peers.attach(personality.node as usize, card.line()).map_err(SegmentError::Host)?;
-    Ok(Some(peers))
 }

@@ -8,7 +8,7 @@ pub(crate) use handlers::Handlers;
 use crate::acks::Acks;
 use crate::affinity::Affinities;
 use crate::balance::{Processing, SubOperations};
-use crate::collective::cost::PlacementStatistics;
+use crate::collective::cost::{COSTS, Costs, PlacementStatistics};
 use crate::collective::engine::{Engine, Limits};
 use crate::combine::ClassRoute;
 use crate::context::{Active, Context, ContextSetup, Parts};
@@ -61,6 +61,10 @@ pub trait Node: Sync + 'static {
     fn torus(&self) -> (TorusShape, TorusCoord);
     /// Ticks of the clock a second.
     fn clock_hz(&self) -> u64;
+    /// What things cost here (SPEC G-2); the same at all nodes.
+    fn costs(&self) -> &'static Costs {
+        &COSTS
+    }
     /// Where threads run, if that is known (SPEC A-1).
     fn affinities(&self) -> Option<Affinities> {
         None
@@ -363,7 +367,8 @@ impl<N: Node> Client<N> {
         let port = self.node.open(self.id, context, self.configuration.sharing)?;
         self.alive += 1;
         let me = Endpoint::from_parts(self.id, self.node.task(), context);
-        let placement = PlacementStatistics::of_job(&self.node.torus().0, self.node.tasks());
+        let placement =
+            PlacementStatistics::of_job(&self.node.torus().0, self.node.tasks(), self.node.costs());
         let mut collectives =
             Engine::new(memory.collectives, self.population(), placement, self.node.affinities());
         collectives.make_world(me, &self.configuration.tasks, self.configuration.collectives.domains);

@@ -54,6 +54,22 @@ pub const COSTS: Costs = Costs {
     eager_limit: SHORT_LIMIT,
 };
 
+/// The same of nodes that reach each other's memory, where the tree network is a program's: links are copies by the sender or
+/// the receiver, of 40 GB/s. Measured beside the rows of `cargo xtask bench peers`.
+pub const MEMORY_COSTS: Costs = Costs {
+    overhead: 30_000,
+    latency: 60_000,
+    hop: 0,
+    byte: 25,
+    local_latency: 60_000,
+    local_byte: 25,
+    copy: 25,
+    reduce: 100,
+    tree_stage: 20_000_000,
+    tree_byte: 5_000,
+    eager_limit: SHORT_LIMIT,
+};
+
 /// What a geometry's place in the machine means for cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlacementStatistics {
@@ -65,11 +81,13 @@ pub struct PlacementStatistics {
     pub hops: u32,
     /// Links between the two ranks farthest apart.
     pub diameter: u32,
+    /// What things cost there.
+    pub costs: &'static Costs,
 }
 
 impl PlacementStatistics {
-    /// Of so many tasks on a torus.
-    pub(crate) fn of_job(torus: &TorusShape, tasks: u32) -> Self {
+    /// Of so many tasks on a torus, where things cost so much.
+    pub(crate) fn of_job(torus: &TorusShape, tasks: u32, costs: &'static Costs) -> Self {
         let nodes = torus.nodes().max(1);
         let across = |d: usize| {
             let extent = u32::from(torus.extent(d));
@@ -81,6 +99,7 @@ impl PlacementStatistics {
             per_node: tasks.div_ceil(nodes).max(1),
             hops: diameter.div_ceil(2).max(1),
             diameter,
+            costs,
         }
     }
 }
@@ -98,7 +117,6 @@ fn rounds(size: u32, radix: u32) -> u128 {
 /// Picoseconds that an algorithm is reckoned to take on vectors, or blocks, of `bytes`. `chunk` is the bytes of a
 /// pipeline's chunk, at least 1.
 pub fn estimate(
-    costs: &Costs,
     placement: &PlacementStatistics,
     collective: Collective,
     algorithm: Algorithm,
@@ -107,6 +125,7 @@ pub fn estimate(
     chunk: usize,
 ) -> u128 {
     use {Algorithm as A, Collective as C};
+    let costs = placement.costs;
     let wide = |cost: u64| u128::from(cost);
     let (size, bytes) = (u128::from(placement.size), bytes as u128);
     let (others, log) = (size.saturating_sub(1), rounds(placement.size, 2));

@@ -4,7 +4,7 @@
 
 use super::call::{Algorithm, Collective, Tuning};
 use super::catalogue::{self, AlgorithmEntry, Metadata};
-use super::cost::{self, Costs, PlacementStatistics};
+use super::cost::{self, PlacementStatistics};
 use super::memory::Demand;
 use super::need::{Need, Unmet};
 use core::fmt;
@@ -15,7 +15,7 @@ pub const AFFINITY_LIMIT: usize = 16 * 1024;
 
 /// What is known of a collective before it starts.
 #[derive(Clone, Copy, Debug)]
-pub struct Query<'a> {
+pub struct Query {
     /// The collective.
     pub collective: Collective,
     /// Bytes of the vector, or of the longest block; 0 for a barrier.
@@ -32,8 +32,6 @@ pub struct Query<'a> {
     pub moves: bool,
     /// Where the geometry is.
     pub placement: PlacementStatistics,
-    /// What things cost; [`cost::COSTS`] if nobody measured.
-    pub costs: &'a Costs,
     /// What the algorithms are tuned by; [`cost::tuning`] if the caller says nothing.
     pub tuning: Tuning,
 }
@@ -78,13 +76,12 @@ pub fn share(bytes: usize, sharers: usize) -> usize {
     if sharers > 1 { (bytes / sharers) & !7 } else { bytes }
 }
 
-impl Query<'_> {
+impl Query {
     fn candidate(&self, entry: &'static AlgorithmEntry) -> Candidate {
         let chunk = self.tuning.chunk.saturating_mul(self.element_len);
         let (collective, algorithm) = (self.collective, entry.algorithm);
         let radix = self.tuning.radix;
-        let estimate =
-            |bytes| cost::estimate(self.costs, &self.placement, collective, algorithm, bytes, radix, chunk);
+        let estimate = |bytes| cost::estimate(&self.placement, collective, algorithm, bytes, radix, chunk);
         let run = self.run(algorithm, self.scratch);
         let valid = entry.check(&self.metadata).and(run.map(drop).ok_or(Need::Scratch));
         let run = run.unwrap_or(usize::MAX);
@@ -176,7 +173,7 @@ impl Query<'_> {
             C::Allgather => Some(Algorithm::Ring),
             _ => return None,
         };
-        if endpoints < 2 || self.bytes <= self.costs.eager_limit {
+        if endpoints < 2 || self.bytes <= self.placement.costs.eager_limit {
             return None;
         }
         let alone =
@@ -195,7 +192,7 @@ impl Query<'_> {
             ..*self
         };
         let cost = |query: &Query, forced| query.choose(forced).map(|entry| query.candidate(entry).cost).ok();
-        let ends = 2 * u128::from(self.costs.overhead) * u128::from(endpoints);
+        let ends = 2 * u128::from(self.placement.costs.overhead) * u128::from(endpoints);
         let divided = cost(&slice, forced)? + cost(&agreement, None)? + ends;
         let entry = slice.choose(forced).ok()?;
         (divided < cost(self, None)?).then_some((entry.algorithm, self.tuning))

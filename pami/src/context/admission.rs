@@ -3,7 +3,7 @@
 use super::Active;
 use crate::acks::named;
 use crate::admission::{goes_again, is_in};
-use crate::device::{OPERATIONS, Path, Port, REQUESTS};
+use crate::device::{OPERATIONS, Port, REQUESTS};
 use crate::endpoint::Endpoint;
 use crate::operation::{Action, Awaits, Watched, bits, message_number};
 
@@ -14,8 +14,8 @@ impl<P: Port> Active<P> {
         let Self { operations, port, incoming, .. } = self;
         let Some(operation) = operations.get(number) else { return false };
         let Action::Send(state) = &mut operation.action else { return false };
-        let (target, far) = (operation.target, matches!(operation.path, Some(Path::Torus(_))));
-        let half = incoming.is_crowded() && state.is_in_parts(far, port.mtu());
+        let target = operation.target;
+        let half = incoming.is_crowded() && operation.path.is_some_and(|path| state.is_in_parts(port, path));
         half || state.may_be_refused() || operations.asks(target)
     }
 

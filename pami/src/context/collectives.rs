@@ -47,7 +47,7 @@ impl<P: Port> Active<P> {
     ///
     /// # Errors
     /// [`CollectError`]
-    pub fn query(&self, collect: &Collect<P>) -> Result<Query<'static>, CollectError> {
+    pub fn query(&self, collect: &Collect<P>) -> Result<Query, CollectError> {
         self.collectives.query(collect, &self.port)
     }
 

@@ -51,6 +51,10 @@ impl<P: Port> Active<P> {
         // Before the looks: a death behind them makes for another round.
         self.deaths = self.port.deaths();
         self.dead_packets_left = true;
+        self.transport.forget_paths();
+        self.writable.forget();
+        self.updatable.forget();
+        self.port.take_back_from_gone();
         self.port.look();
         for number in bits(self.operations.used()) {
             self.end_if_dead(number);

@@ -322,10 +322,7 @@ impl<P: Port> Active<P> {
             // It was carried out when it was begun.
             self.operations.settle(number);
             self.note_work();
-        } else if let Some(Path::Torus(_)) = path
-            && !fence
-            && let Some(error) = self.gone_home(target)
-        {
+        } else if !fence && let Some(error) = self.gone_home(target) {
             self.give_up(number, error);
             self.spoil_fences(order, target, error);
             self.note_work();

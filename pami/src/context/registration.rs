@@ -1,7 +1,7 @@
 //! Regions of a context's own memory: made, named to others, given up (SPEC P-7).
 
 use super::Active;
-use crate::device::{NoRegionLeft, Port};
+use crate::device::{NoRegion, Port};
 use crate::error::RegisterError;
 use crate::lending::Lending;
 use crate::region::{Memory, RegionHandle, RegionId, Rights};
@@ -63,7 +63,8 @@ impl<P: Port> Active<P> {
         }
         match self.port.register(Memory::Shared(memory.clone()), rights) {
             Ok(id) => Ok(Region { handle: self.handle(id, len), memory }),
-            Err(NoRegionLeft { limit }) => Err((RegisterError::NoneLeft { limit }, memory)),
+            Err(NoRegion::NoneLeft { limit }) => Err((RegisterError::NoneLeft { limit }, memory)),
+            Err(NoRegion::OutOfReach) => Err((RegisterError::OutOfReach, memory)),
         }
     }
 

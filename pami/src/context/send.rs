@@ -266,7 +266,7 @@ impl<P: Port> Active<P> {
         from: usize,
     ) -> Option<RegionId> {
         // A context of the node reads lent data where it lies.
-        let read_in_place = matches!(path, Path::Local(_)) && data.whole().is_some();
+        let read_in_place = data.whole().is_some_and(|whole| self.port.lends(path, whole));
         let total = data.total() as usize;
         let may_stay = dispatch >= DEFERRING && self.unexpected.leaves(total);
         if (read_in_place || total < from.max(1)) && !may_stay {

@@ -379,3 +379,40 @@ fn d8_who_dies_before_it_is_asked_for_its_data_keeps_nobody_else_from_being_aske
         assert_eq!(got, [(1, 0, SWITCH, DEAD), (2, SWITCH, SWITCH, FINE)]);
     }
 }
+
+#[test]
+fn h4_what_went_by_a_nodes_memory_ends_with_it_and_nothing_goes_there_any_more() {
+    let mut stage = scene();
+    stage.world.lock().near = true;
+    let region = stage.region(DYING, &[0; 64], Rights::all());
+    let handle = region.handle();
+    let put_word = |stage: &mut Stage, cookie| {
+        let put = Put {
+            remote_done: stage.done(cookie),
+            ..put(stage.at(DYING), handle, 0, Payload::Static(&[7; 8]))
+        };
+        stage[ORIGIN].put(put).map_err(|(error, _)| error)
+    };
+    let add = |stage: &mut Stage| {
+        let add = Rmw { done: stage.told.on_fetched(9), ..rmw(stage.at(DYING), handle, 8, Update::Add(1)) };
+        stage[ORIGIN].rmw(add)
+    };
+    // Often enough for the shortest way.
+    for _ in 0..3 {
+        assert_eq!((put_word(&mut stage, 1), add(&mut stage)), (Ok(()), Ok(())));
+    }
+    // Read where it lies, which is not done yet.
+    stage.send(ORIGIN, stage.buffered(DYING, &pattern(SWITCH, 0), 2));
+    stage.advance(ORIGIN, 3);
+    assert_eq!(stage.world.count(Kind::Put) + stage.world.count(Kind::Rmw), 0);
+    stage.world.kill(1);
+    stage.advance(ORIGIN, 10);
+    let ends = stage.ends();
+    assert!(ends.iter().any(|end| (end.0, end.2) == (2, DEAD) && end.1.is_some()), "{ends:?}");
+    assert_eq!(put_word(&mut stage, 3), Err(SendError::Dead(1)));
+    assert_eq!(add(&mut stage), Err(SendError::Dead(1)));
+    assert_eq!(stage.immediate(ORIGIN, DYING, &[]), Err(SendError::Dead(1)));
+    let mut word = [0; 16];
+    region.memory().read(0, &mut word).unwrap();
+    assert_eq!(word, [7, 7, 7, 7, 7, 7, 7, 7, 3, 0, 0, 0, 0, 0, 0, 0]);
+}

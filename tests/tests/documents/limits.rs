@@ -7,7 +7,7 @@ use super::markdown::{Document, files};
 use super::{document, none, root, text, words};
 
 /// The crates whose limits are in the table.
-const CRATES: [&str; 4] = ["pami/src/", "pami/modules/", "drivers/src/", "kernel/src/"];
+const CRATES: [&str; 5] = ["pami/src/", "pami/modules/", "drivers/rings/src/", "drivers/src/", "kernel/src/"];
 /// Settings of modules that bound nothing: how often a call looks before its hart sleeps.
 const NO_CAPS: [&str; 1] = ["polls"];
 /// Types whose last argument says how much they hold.

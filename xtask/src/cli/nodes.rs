@@ -39,7 +39,7 @@ pub(super) struct Host {
     /// So many nodes in a row: the same as --torus N
     #[arg(long = "nodes", value_name = "N", conflicts_with = "torus", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
-    /// Send packets through the fabric, as between emulated nodes, in place of rings in memory that the nodes share
+    /// Send messages through the fabric, as between emulated nodes, and have no memory in common: no node can harm another's
     #[arg(long)]
     fabric: bool,
     /// Bind harts to these cores, as in 0-3,8: node by node, and from the first again if there are more harts

@@ -99,3 +99,34 @@ fn p8_a_place_whose_generations_are_used_up_has_no_other_entry() {
     assert_eq!(table.insert(2), Err(2), "its generation would be the first's again");
     assert!(table.get(last).is_none() && place.get().is_none());
 }
+
+#[test]
+fn h5_who_removes_an_entry_waits_for_those_that_show_it_and_live() {
+    let table = table(2);
+    let [dead, living]: [&'static Hazard; 2] = [(); 2].map(|()| &*Box::leak(Box::new(Hazard::new())));
+    // SAFETY: this thread has one guard of each at a time.
+    let own = |hazard: &'static Hazard| unsafe { hazard.owned() };
+    let [first, second] = [1, 2].map(|entry| table.insert(entry).unwrap());
+    {
+        let seen = table.place(first).unwrap().get_shown(own(dead)).unwrap();
+        let mut shown = Some(table.place(first).unwrap().get_shown(own(living)).unwrap());
+        assert_eq!((*seen, shown.as_deref()), (1, Some(&1)));
+        let mut asked = 0;
+        let removed = table.remove_unless(first, |shows| {
+            asked += 1;
+            assert!(shows(dead) && shows(living) == shown.is_some());
+            if asked == 3 {
+                shown = None;
+            }
+            shows(living)
+        });
+        assert_eq!((removed, asked), (Some(1), 3), "it waited for the living alone");
+    }
+    assert!(table.place(first).unwrap().get_shown(own(living)).is_none(), "another generation");
+    {
+        let _other = table.place(second).unwrap().get_shown(own(dead)).unwrap();
+        let third = table.insert(3).unwrap();
+        let removed = table.remove_unless(third, |shows| shows(dead) || shows(living));
+        assert_eq!(removed, Some(3), "another entry is shown");
+    }
+}

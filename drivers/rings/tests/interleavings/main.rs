@@ -4,7 +4,6 @@
 mod bell;
 mod lines;
 mod memory;
-mod packets;
 mod post;
 mod sleep;
 

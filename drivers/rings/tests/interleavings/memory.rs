@@ -5,7 +5,7 @@ use loom::sync::Arc;
 use loom::thread;
 use rings::buffer::{Buffer, Source};
 use rings::spsc;
-use rings::table::{EntryCell, Key, Table};
+use rings::table::{EntryCell, Hazard, Key, Table};
 
 #[test]
 fn d4_elements_arrive_in_order_and_entries_are_used_again() {
@@ -98,5 +98,30 @@ fn p8_two_threads_never_get_one_place() {
         use_one(table.clone(), 2)();
         other.join().unwrap();
         assert!(table.insert(3).is_err());
+    });
+}
+
+#[test]
+fn h5_an_entry_that_is_shown_is_removed_once_it_is_not() {
+    explore(3, || {
+        let places: Box<[EntryCell<usize>]> = (0..1).map(|_| EntryCell::new()).collect();
+        let table = Arc::new(Table::new(Box::leak(places)));
+        let hazard: &'static Hazard = forever(Hazard::new());
+        let first = table.insert(1).unwrap();
+        let looker = {
+            let table = table.clone();
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    // SAFETY: this thread alone has it, one guard at a time.
+                    let owner = unsafe { hazard.owned() };
+                    let shown = table.place(first).and_then(|place| place.get_shown(owner).map(|it| *it));
+                    assert!(shown.is_none_or(|entry| entry == 1));
+                }
+            })
+        };
+        assert_eq!(table.remove_unless(first, |shows| shows(hazard)), Some(1));
+        let second = table.insert(3).unwrap();
+        assert_eq!(table.remove_unless(second, |shows| shows(hazard)), Some(3));
+        looker.join().unwrap();
     });
 }

@@ -1,4 +1,6 @@
 use super::*;
+use crate::linux::bells;
+use rustix::event::{EventfdFlags, eventfd};
 use std::thread;
 
 /// A deadline that no test meets unless a call was lost.
@@ -35,7 +37,7 @@ fn sleep(events: &Events, hart: usize, at_most_ns: u64) -> Option<u32> {
 
 #[test]
 fn n8_a_call_that_comes_before_the_sleep_ends_it() {
-    let events = Events::new(2).unwrap();
+    let events = Events::new(bells(2).unwrap());
     assert!(events.call(0) && events.call(0));
     events.wait(0);
     assert_eq!((events.claim(0), events.claim(0), events.claim(1)), (Some(CALLED), None, None));
@@ -44,7 +46,7 @@ fn n8_a_call_that_comes_before_the_sleep_ends_it() {
 #[test]
 fn n8_no_call_is_lost_between_harts_that_fall_asleep() {
     const ROUNDS: u32 = 20_000;
-    let events = Events::new(2).unwrap();
+    let events = Events::new(bells(2).unwrap());
     let play = |hart: u64| {
         for _ in 0..ROUNDS {
             assert_eq!(
@@ -67,7 +69,7 @@ fn n8_no_call_is_lost_between_harts_that_fall_asleep() {
 
 #[test]
 fn n8_a_deadline_ends_a_sleep_without_an_interrupt() {
-    let events = Events::new(1).unwrap();
+    let events = Events::new(bells(1).unwrap());
     let deadline = now_ns() + 2_000_000;
     events.set_timer(0, Some(deadline));
     events.wait(0);
@@ -79,7 +81,7 @@ fn n8_a_deadline_ends_a_sleep_without_an_interrupt() {
 
 #[test]
 fn h1_a_device_interrupts_the_hart_that_its_interrupt_goes_to_as_long_as_it_has_something() {
-    let events = Events::new(2).unwrap();
+    let events = Events::new(bells(2).unwrap());
     let device = device();
     let number = events.attach(device).unwrap();
     events.configure(number, LEVEL).unwrap();
@@ -100,7 +102,7 @@ fn h1_a_device_interrupts_the_hart_that_its_interrupt_goes_to_as_long_as_it_has_
 
 #[test]
 fn n8_a_hart_that_sleeps_already_hears_a_device_whose_interrupt_comes_to_it() {
-    let events = Events::new(2).unwrap();
+    let events = Events::new(bells(2).unwrap());
     let device = device();
     let number = events.attach(device).unwrap();
     raise(device);
@@ -116,7 +118,7 @@ fn n8_a_hart_that_sleeps_already_hears_a_device_whose_interrupt_comes_to_it() {
 
 #[test]
 fn h1_what_is_not_there_is_refused() {
-    let events = Events::new(1).unwrap();
+    let events = Events::new(bells(1).unwrap());
     assert_eq!(events.start_hart(1, &[]), Err(IrqError::NoHart));
     assert!(!events.call(1));
     assert_eq!(events.configure(CALLED + 1, LEVEL), Err(IrqError::NoInterrupt));

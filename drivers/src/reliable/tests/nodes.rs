@@ -41,8 +41,17 @@ pub fn units() -> (Wire, Vec<&'static Unit>) {
         let device = Lossy::new(&wire, memory, node, MTU, BUFFERS);
         let adapter = Some(Reliable::new(device, node, NODES as u32));
         let contexts = CONTEXTS as u8;
-        MessageUnit::start(Setup { adapter, node, map, contexts, harts: 1, agent: None, plain: None })
-            .unwrap()
+        MessageUnit::start(Setup {
+            adapter,
+            node,
+            map,
+            contexts,
+            harts: 1,
+            agent: None,
+            near: None,
+            plain: None,
+        })
+        .unwrap()
     });
     let units = units.collect();
     (wire, units)

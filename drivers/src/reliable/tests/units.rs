@@ -61,8 +61,17 @@ fn units(seed: u64, faults: Faults) -> (Wire, [&'static Unit; 2]) {
     let map = TaskMap::new(2, 1, MapOrder::NodesFirst).unwrap();
     let units = [0, 1].map(|node| {
         let adapter = Some(Reliable::new(Lossy::new(&wire, memory, node, 300, 64), node, 2));
-        MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 1, agent: None, plain: None })
-            .unwrap()
+        MessageUnit::start(Setup {
+            adapter,
+            node,
+            map,
+            contexts: 2,
+            harts: 1,
+            agent: None,
+            near: None,
+            plain: None,
+        })
+        .unwrap()
     });
     (wire, units)
 }
@@ -375,8 +384,17 @@ pub(super) fn card_units(cards: &[FakeCard; 2]) -> [&'static CardUnit; 2] {
     let units: [&'static CardUnit; 2] = [0, 1].map(|node| {
         let torus = TorusAdapter::new(Nic::new(cards[node as usize].clone()).unwrap(), node).unwrap();
         let adapter = Some(Reliable::new(torus, node, 2));
-        MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 1, agent: None, plain: None })
-            .unwrap()
+        MessageUnit::start(Setup {
+            adapter,
+            node,
+            map,
+            contexts: 2,
+            harts: 1,
+            agent: None,
+            near: None,
+            plain: None,
+        })
+        .unwrap()
     });
     for (card, node) in cards.iter().zip(0..) {
         let go = Envelope { kind: Kind::Go, ..envelope(endpoint(0, 0), endpoint(node, 0), 0) };

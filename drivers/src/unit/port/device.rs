@@ -8,7 +8,7 @@ use crate::unit::network::Network;
 use crate::unit::regions::RegionWords;
 use core::sync::atomic::Ordering;
 use pami::device::{
-    Completed, Full, Gone, Liveness, NoRegionLeft, Path, Port, Receiving, RemoteMemory, Sending, Sleeping,
+    Completed, Full, Gone, Liveness, NoRegion, Path, Port, Receiving, RemoteMemory, Sending, Sleeping,
     Unreachable,
 };
 use pami::endpoint::Endpoint;
@@ -26,9 +26,18 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
         let place = self.unit.map.place(target.task()).ok_or(Unreachable::NoSuchEndpoint)?;
         let port = self.unit.port_number(target.client(), place.local, target.context().0);
         let port = port.filter(|_| target.is_fellow(self.me)).ok_or(Unreachable::NoSuchEndpoint)?;
+        let number = if place.node == self.unit.node {
+            Some(port)
+        } else if P::NEAR && self.unit.gone(place.node).is_none() {
+            self.unit.shm.number(place.node, port)
+        } else {
+            None
+        };
         // Once a pair has a ring it keeps it, and without one it never gets one: a pair has one path for ever.
-        if local && place.node == self.unit.node && self.shm.connect(port) != Err(PushError::Unreachable) {
-            return Ok(Path::Local(port));
+        if let Some(number) = number.filter(|_| local)
+            && self.shm.connect(number) != Err(PushError::Unreachable)
+        {
+            return Ok(Path::Local(number));
         }
         if let Some(gone) = self.unit.gone(place.node) {
             Err(Unreachable::Gone(place.node, gone))
@@ -36,6 +45,21 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
             Ok(Path::Torus(place.node))
         } else {
             Err(Unreachable::NoSuchEndpoint)
+        }
+    }
+
+    fn take_back_from_gone(&mut self) {
+        if P::NEAR {
+            let unit = self.unit;
+            self.shm.take_back(|node| unit.gone(node).is_some());
+        }
+    }
+
+    #[inline(always)]
+    fn lends(&self, path: Path, data: &Source) -> bool {
+        match path {
+            Path::Torus(_) => false,
+            Path::Local(number) => !P::NEAR || self.unit.lends(number, data),
         }
     }
 
@@ -49,7 +73,7 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
                 }
                 NodeRoute::Torus(node, HeaderTemplate::new(self.me, target), deaths)
             }
-            Path::Local(port) => NodeRoute::Local(port, &self.unit.port_states.get(usize::from(port))?.bell),
+            Path::Local(port) => NodeRoute::Local(port, &self.unit.port_state(port)?.bell),
         })
     }
 
@@ -116,7 +140,11 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
         self.note_send(envelope);
         let pushed = match path {
             Path::Torus(node) => self.lend_to_node(node, envelope, header, data),
-            Path::Local(port) => self.lend_locally(port, envelope, header, data),
+            Path::Local(port) if self.lends(path, data) => self.lend_locally(port, envelope, header, data),
+            Path::Local(port) => {
+                let pushed = self.shm.push_bcopy(port, envelope, header, data.as_slice());
+                self.pushed_locally(port, pushed)
+            }
         };
         #[cfg(feature = "trace")]
         self.note_queued(envelope, pushed);
@@ -168,12 +196,20 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
 impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
     type WordAccess = RegionWords;
 
-    fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegionLeft> {
+    fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegion> {
+        if P::NEAR && !self.unit.is_shared(&memory) {
+            return Err(NoRegion::OutOfReach);
+        }
         self.unit.regions.register(self.me, memory, rights)
     }
 
     fn deregister(&mut self, region: RegionId) {
-        self.unit.regions.deregister(self.me, region);
+        let unit = self.unit;
+        if P::NEAR && unit.shm.near().is_some() {
+            unit.regions.deregister_unless(self.me, region, |shows| unit.is_shown(shows));
+        } else {
+            unit.regions.deregister(self.me, region);
+        }
     }
 
     #[inline]
@@ -184,7 +220,8 @@ impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
         offset: u32,
         data: &[u8],
     ) -> Result<(), RegionFault> {
-        self.unit.regions.put(target, region, offset, data)
+        let (regions, look) = self.regions_of(target);
+        regions.put(target, region, offset, data, look)
     }
 
     #[inline]
@@ -194,17 +231,18 @@ impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
         region: &RegionHandle,
         wanted: Rights,
     ) -> Option<RegionWords> {
-        self.unit.regions.reach_words(target, region, wanted)
+        let (regions, look) = self.regions_of(target);
+        regions.reach_words(target, region, wanted, look)
     }
 
     #[inline(always)]
     fn put_word(&mut self, words: &RegionWords, offset: u32, word: u64) -> bool {
-        words.reach(offset, |place| place.store(word, Ordering::Relaxed)).is_some()
+        words.reach(offset, self.look(words), |place| place.store(word, Ordering::Relaxed)).is_some()
     }
 
     #[inline(always)]
     fn add_to_word(&mut self, words: &RegionWords, offset: u32, operand: u64) -> Option<u64> {
-        words.reach(offset, |word| word.fetch_add(operand, Ordering::AcqRel))
+        words.reach(offset, self.look(words), |word| word.fetch_add(operand, Ordering::AcqRel))
     }
 
     #[inline(always)]
@@ -231,7 +269,8 @@ impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
         into: (&Shared, u32),
         len: u32,
     ) -> Result<(), RegionFault> {
-        self.unit.regions.get(target, region, offset, into, len)
+        let (regions, look) = self.regions_of(target);
+        regions.get(target, region, offset, into, len, look)
     }
 
     #[inline]
@@ -242,7 +281,8 @@ impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
         offset: u32,
         op: RmwOp,
     ) -> Result<u64, RegionFault> {
-        self.unit.regions.update(target, region, offset, op)
+        let (regions, look) = self.regions_of(target);
+        regions.update(target, region, offset, op, look)
     }
 
     #[inline]
@@ -253,7 +293,8 @@ impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
         wanted: Rights,
         what: impl FnOnce(&Memory) -> R,
     ) -> Result<R, RegionFault> {
-        self.unit.regions.reach(owner, region, wanted, what)
+        let (regions, look) = self.regions_of(owner);
+        regions.reach(owner, region, wanted, look, what)
     }
 }
 
@@ -381,7 +422,7 @@ impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
 
     fn arm(&mut self) {
         self.look_everywhere();
-        self.port_state.bell.arm(P::hart());
+        self.port_state.bell.arm(P::name());
         if let Some(tree) = self.tree {
             tree.look();
         }

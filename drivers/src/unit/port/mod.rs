@@ -4,6 +4,7 @@ mod device;
 
 use super::fifo::{Arrived, Injector, PortState, Reception};
 use super::network::{Network, Ran};
+use super::regions::{Look, RegionWords, Regions};
 use super::running::{Doorbell, ring};
 use super::{MessageUnit, OpenError, Sharing};
 use crate::adapter::RxBuffer;
@@ -18,6 +19,7 @@ use pami::packet::{Envelope, HeaderTemplate};
 use pami::trace::Event;
 use rings::bell::Bell;
 use rings::buffer::Source;
+use rings::table::HazardOwner;
 
 /// Looks at which nothing was new, after which a port also looks whether anything else is for the engine to do: a
 /// timer that has run out, a packet of a port whose hart does not come.
@@ -170,6 +172,33 @@ impl<P: Platform, N: Network> NodePort<P, N> {
             me,
             tree: None,
         })
+    }
+
+    /// The regions of the node of `endpoint`, which this one reaches, and how to look at them.
+    #[inline(always)]
+    fn regions_of(&mut self, endpoint: Endpoint) -> (&'static Regions, Look<'_>) {
+        let unit = self.unit;
+        if !P::NEAR {
+            return (&unit.regions, None);
+        }
+        let node = unit.map.place(endpoint.task()).map(|place| place.node).filter(|&node| node != unit.node);
+        match node.and_then(|node| unit.reached(node)) {
+            Some(other) => (&other.regions, Some(self.hazard())),
+            None => (&unit.regions, None),
+        }
+    }
+
+    /// By what it shows what it looks at of other nodes' memory.
+    #[inline(always)]
+    fn hazard(&mut self) -> HazardOwner<'_> {
+        // SAFETY: it is this port's, which is open once, and this borrow of that is exclusive.
+        unsafe { self.port_state.hazard.owned() }
+    }
+
+    /// How to look at words of this or another node's.
+    #[inline(always)]
+    fn look(&mut self, words: &RegionWords) -> Look<'_> {
+        (P::NEAR && !self.unit.regions.contain(words)).then(|| self.hazard())
     }
 
     /// This port, on a node that is on the collective network.
@@ -340,7 +369,7 @@ impl<P: Platform, N: Network> NodePort<P, N> {
     /// What became of a packet for port `target` of this node.
     #[inline]
     fn pushed_locally(&mut self, target: u16, result: Result<(), PushError>) -> Result<(), Full> {
-        let target = self.unit.port_states.get(usize::from(target));
+        let target = self.unit.port_state(target);
         if result.is_err() {
             self.port_state.listens.store(true, Ordering::Relaxed);
         }

@@ -13,7 +13,9 @@ use std::vec::Vec;
 /// Harts of all nodes of one test; node `n` has harts `8 * n..`.
 const HARTS: usize = 32;
 /// Each test has harts of its own.
-const TESTS: usize = 32;
+const TESTS: usize = 48;
+/// From this number on nodes may reach each other's memory.
+const NEAR_TESTS: usize = 40;
 
 struct Signals {
     woken: [bool; HARTS],
@@ -37,6 +39,31 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 std::thread_local! {
     static HART: Cell<usize> = const { Cell::new(0) };
 }
+
+/// Memory that no other node reaches.
+pub struct OutOfReach {
+    address: usize,
+    memory: Mutex<Option<&'static mut [u8]>>,
+}
+
+impl OutOfReach {
+    const BYTES: usize = 1024;
+
+    /// It, once.
+    pub fn take(&self) -> &'static mut [u8] {
+        self.memory.lock().unwrap().take().unwrap()
+    }
+
+    fn contains(&self, address: usize, len: usize) -> bool {
+        address < self.address + Self::BYTES && address + len > self.address
+    }
+}
+
+/// See [`OutOfReach`].
+pub static OUT_OF_REACH: LazyLock<OutOfReach> = LazyLock::new(|| {
+    let memory = std::vec![0; OutOfReach::BYTES].leak();
+    OutOfReach { address: memory.as_ptr().addr(), memory: Mutex::new(Some(memory)) }
+});
 
 /// The harts of test number `TEST`.
 pub struct Host<const TEST: usize>;
@@ -65,6 +92,12 @@ impl<const TEST: usize> Host<TEST> {
 
 impl<const TEST: usize> Platform for Host<TEST> {
     type Card = crate::virtio::VirtioNet<Self, crate::virtio::fake::FakeCard>;
+
+    const NEAR: bool = TEST >= NEAR_TESTS;
+
+    fn shares(address: usize, len: usize) -> bool {
+        !OUT_OF_REACH.contains(address, len)
+    }
 
     fn hart() -> usize {
         HART.get()

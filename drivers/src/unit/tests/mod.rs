@@ -7,6 +7,7 @@ mod generations;
 mod host;
 mod hostile;
 mod joining;
+mod near;
 mod one_sided;
 mod quiet;
 mod regions;
@@ -33,7 +34,7 @@ type TestPort<const TEST: usize> = NodePort<Host<TEST>, FakeAdapter<TEST>>;
 
 /// What a unit on a network with a fabric is started with, for two contexts a task.
 fn setup<A>(adapter: Option<A>, node: u32, map: TaskMap) -> Setup<A> {
-    Setup { adapter, node, map, contexts: 2, harts: 32, agent: None, plain: None }
+    Setup { adapter, node, map, contexts: 2, harts: 32, agent: None, near: None, plain: None }
 }
 
 /// The units of `nodes` nodes of `tasks` tasks of two contexts each.

@@ -4,7 +4,7 @@ use super::one_sided::{add, ports, push_put, push_rmw, request, statistics};
 use super::*;
 use crate::unit::REGIONS;
 use pami::device::Receiving;
-use pami::device::{NoRegionLeft, RemoteMemory, Sending};
+use pami::device::{NoRegion, RemoteMemory, Sending};
 use pami::packet::ENDS;
 use pami::region::RegionHandle;
 use zerocopy::{FromBytes, IntoBytes};
@@ -156,7 +156,7 @@ fn p8_regions_are_as_many_as_there_are_places_and_places_are_used_again() {
             .map(|_| port.register(Memory::Shared(memory.clone()), Rights::READ).unwrap())
             .collect();
         let one_more = port.register(Memory::Shared(memory.clone()), Rights::READ);
-        assert_eq!(one_more, Err(NoRegionLeft { limit: REGIONS }));
+        assert_eq!(one_more, Err(NoRegion::NoneLeft { limit: REGIONS }));
         regions.into_iter().for_each(|region| port.deregister(region));
     }
     assert!(memory.reclaim().is_ok());

@@ -2,23 +2,52 @@
 
 use crate::arch;
 use crate::devicetree::Controller as Found;
+use alloc::boxed::Box;
+use drivers::MOST_HARTS;
 use drivers::irq::Controller;
-use drivers::linux::Events;
+use drivers::linux::{self, Events};
 use spin::Once;
 
-static EVENTS: Once<Events> = Once::new();
+static EVENTS: Once<&'static Events> = Once::new();
 
 /// The controller, once it was started.
 pub(crate) fn events() -> Option<&'static Events> {
-    EVENTS.get()
+    EVENTS.get().copied()
 }
 
 /// The controller of this process. To be asked once.
 pub(crate) fn controller(found: Found) -> Result<&'static dyn Controller, &'static str> {
     let Found::Events = found else { return Err("it is none of a process") };
     let harts = arch::machine().map_or(1, |machine| machine.harts.len());
-    let events = Events::new(harts).map_err(|_| "the host gives no descriptors for harts to sleep on")?;
-    Ok(EVENTS.call_once(|| events))
+    let peers = super::machine::peers();
+    let bells = match peers {
+        Some(peers) => peers.own_bells(),
+        None => linux::bells(harts).map_err(|_| "the host gives no descriptors for harts to sleep on")?,
+    };
+    // In memory that others reach, if they do.
+    let events: &'static Events = Box::leak(Box::new(Events::new(bells)));
+    if let Some(peers) = peers {
+        peers.publish(events);
+    }
+    Ok(*EVENTS.call_once(|| events))
+}
+
+/// What others call this hart by: its number, behind those of the nodes before this one if nodes share memory.
+pub(crate) fn name() -> usize {
+    let first = super::machine::peers().map_or(0, |peers| MOST_HARTS * (1 + peers.near().node as usize));
+    first + arch::hart()
+}
+
+/// Calls the hart with this name. The number of one of this node's is returned instead.
+pub(crate) fn call_afar(name: usize) -> Option<usize> {
+    let (node, hart) = (name / MOST_HARTS, name % MOST_HARTS);
+    match super::machine::peers().zip(node.checked_sub(1)) {
+        Some((peers, node)) if node != peers.near().node as usize => {
+            peers.call(node, hart);
+            None
+        }
+        _ => Some(hart),
+    }
 }
 
 /// Ends a hart's sleep when the counter reaches a value, or no more.

@@ -7,17 +7,21 @@
 //! | `places=S.C.K.T,..` | where each of them is then: its socket, cluster, core and thread |
 //! | `memory=N` | MiB of memory |
 //! | `torus=MTU,PATH`, `tree=MTU,PATH` | the fabric's listeners for the node's cards, with the bytes of a frame behind its header |
-//! | `segment=N` | the standard input has the memory that N nodes share, all of the torus (`drivers::linux::Peers`) |
+//! | `segment=K,N` | this is node K of N, all of the torus, whose memory the standard input has (`drivers::linux::Peers`) |
 //! | `bootargs=WORDS` | the personality |
 
 use crate::devicetree::{Controller, Firmware, Hart, Machine, Uart, UartKind};
 use crate::layout::{Bank, Region};
 use crate::personality::MAX_HARTS;
+use core::fmt::Write;
 use core::ptr;
+use drivers::linux::{self, Peers, Shape};
+use drivers::near::Near;
 use heapless::Vec;
 use pami::affinity::HartPlace;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use spin::Once;
 
 /// What a process ends with that cannot be a node (EX_UNAVAILABLE).
 const MACHINE: i32 = 69;
@@ -32,19 +36,83 @@ fn refuse(why: &str) -> ! {
     boot::leave(MACHINE)
 }
 
+fn number(name: &str) -> Option<usize> {
+    word(name)?.parse().ok()
+}
+
+/// Memory that this node has in common with others.
+static PEERS: Once<Peers> = Once::new();
+
+/// What the node shares with others, if it does.
+pub(crate) fn peers() -> Option<&'static Peers> {
+    PEERS.get()
+}
+
+/// The nodes whose memory this one reaches.
+pub(crate) fn near() -> Option<Near> {
+    peers().map(Peers::near)
+}
+
+/// Whether all nodes that share memory have these bytes; if none do, they are this one's business.
+pub(crate) fn shares(address: usize, len: usize) -> bool {
+    peers().is_none_or(|peers| peers.contain(address, len))
+}
+
+/// Where the first hart's stacks lie, at the front of the node's memory, which is mapped by that: others reach what lies there.
+pub(crate) fn first_stacks() -> usize {
+    memory().start
+}
+
+/// The node's memory.
+fn memory() -> Region {
+    static MEMORY: Once<Region> = Once::new();
+    *MEMORY.call_once(|| {
+        let Some(bytes) = number("memory").and_then(|mebibytes| mebibytes.checked_mul(1 << 20)) else {
+            refuse("this process is a node of Pamir: `cargo xtask host` starts it");
+        };
+        if let Some(word) = word("segment") {
+            return share(word, bytes);
+        }
+        let (protection, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        // SAFETY: a new mapping, wherever the host likes.
+        let memory = unsafe { mmap_anonymous(ptr::null_mut(), bytes, protection, flags) };
+        let Ok(memory) = memory else { refuse("the host gives no memory for this node") };
+        Region { start: memory.expose_provenance(), bytes }
+    })
+}
+
+/// The node's part of memory that nodes share; each has so many bytes of it.
+fn share(word: &str, bytes: usize) -> Region {
+    let numbers =
+        word.split_once(',').and_then(|(node, nodes)| Some((node.parse().ok()?, nodes.parse().ok()?)));
+    let (Some((node, nodes)), Some(harts)) = (numbers, number("harts")) else {
+        refuse("the word `segment` is to be a node, a comma and how many there are");
+    };
+    match Peers::receive(linux::standard_input(), Shape { node, nodes, harts, bytes }) {
+        Ok(peers) => {
+            let (start, bytes) = PEERS.call_once(|| peers).memory();
+            Region { start, bytes }
+        }
+        Err(error) => {
+            let mut why = heapless::String::<160>::new();
+            // What has no room is left out.
+            let _ =
+                write!(why, "the memory that nodes share cannot be used: {error} (--fabric does without)");
+            refuse(&why)
+        }
+    }
+}
+
 /// The machine, with its memory.
 pub(crate) fn read() -> Machine {
-    let number = |name| word(name).and_then(|word| word.parse::<usize>().ok());
     let harts = number("harts").filter(|harts| (1..=MAX_HARTS).contains(harts));
-    let (Some(harts), Some(mebibytes), Some(bootargs)) = (harts, number("memory"), word("bootargs")) else {
+    let (Some(harts), Some(bootargs)) = (harts, word("bootargs")) else {
         refuse("this process is a node of Pamir: `cargo xtask host` starts it");
     };
-    let bytes = mebibytes.saturating_mul(1 << 20);
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    // SAFETY: a new mapping, wherever the host likes.
-    let memory = unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) };
-    let Ok(memory) = memory else { refuse("the host gives no memory for this node") };
-    let region = Region { start: memory.expose_provenance(), bytes };
+    let all = memory();
+    let stacks = crate::arch::memory::STACKS;
+    let region = Region { start: all.start + stacks, bytes: all.bytes - stacks };
     let hart = |number: usize| Hart {
         id: number as u64,
         at_controller: Some(number as u64),

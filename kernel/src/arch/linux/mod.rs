@@ -47,6 +47,17 @@ pub fn relax() {
     core::hint::spin_loop();
 }
 
+/// Nanoseconds of polling after which a hart lets others have its processor, a power of two: some times what an answer takes that
+/// another hart is at.
+const POLL_NS: u64 = 1024;
+
+/// A hart that polls has found nothing in this time: others that want its processor have it every so often (SPEC H-3).
+pub(crate) fn make_way(from_ns: u64, to_ns: u64) {
+    if from_ns / POLL_NS != to_ns / POLL_NS {
+        rustix::thread::sched_yield();
+    }
+}
+
 /// Orders accesses to memory.
 #[inline]
 pub(crate) fn io_barrier() {

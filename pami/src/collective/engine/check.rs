@@ -7,7 +7,7 @@ use super::limits::REDUCED_AT_ONCE;
 use super::parts::{self, Parts};
 use super::request::{Collect, CollectError};
 use crate::collective::catalogue::Metadata;
-use crate::collective::cost::{self, COSTS};
+use crate::collective::cost;
 use crate::collective::need::Need;
 use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, SelectionError};
 use crate::combine::AluOperation;
@@ -132,7 +132,9 @@ fn whole<A>(entry: &GeometryState, collect: &Collect<A>) -> (Call<'static>, usiz
         sources: if collect.what == Collective::Alltoall { collect.sources } else { collect.blocks },
         in_place: collect.in_place,
         commutative: collect.reducer.is_none_or(|reducer| reducer.commutes()),
-        tuning: collect.algorithm.map_or(cost::tuning(&COSTS, element_len), |(_, tuning)| tuning),
+        tuning: collect
+            .algorithm
+            .map_or(cost::tuning(entry.placement.costs, element_len), |(_, tuning)| tuning),
         grid: entry.grid.filter(|_| !divided),
         domains: entry.domains.filter(|_| !divided),
     };
@@ -141,7 +143,7 @@ fn whole<A>(entry: &GeometryState, collect: &Collect<A>) -> (Call<'static>, usiz
 
 /// What is known of a collective, to list its algorithms and to choose one (SPEC G-2). `anywhere`: the tree network,
 /// if there is one, takes vectors from any address.
-pub(super) fn query<A>(entry: &GeometryState, collect: &Collect<A>, anywhere: bool) -> Query<'static> {
+pub(super) fn query<A>(entry: &GeometryState, collect: &Collect<A>, anywhere: bool) -> Query {
     let (call, element_len) = whole(entry, collect);
     let metadata = Metadata {
         known_blocks: collect.known_blocks,
@@ -166,7 +168,6 @@ pub(super) fn query<A>(entry: &GeometryState, collect: &Collect<A>, anywhere: bo
         in_place: collect.in_place,
         moves: collect.in_place && collect.what == Collective::Alltoall && call.blocks != call.sources,
         placement: entry.placement,
-        costs: &COSTS,
         tuning: call.tuning,
     }
 }

@@ -111,11 +111,7 @@ impl<A> Engine<A> {
     ///
     /// # Errors
     /// [`CollectError::UnknownGeometry`]
-    pub(crate) fn query<P: Port>(
-        &self,
-        collect: &Collect<A>,
-        port: &P,
-    ) -> Result<Query<'static>, CollectError> {
+    pub(crate) fn query<P: Port>(&self, collect: &Collect<A>, port: &P) -> Result<Query, CollectError> {
         let (_, entry) = self.named(collect)?;
         Ok(check::query(entry, collect, takes_any_address(port)))
     }

@@ -86,8 +86,7 @@ fn holds(case: &Case) {
         scratch: usize::MAX,
         in_place: case.in_place,
         moves: false,
-        placement: PlacementStatistics { size, per_node: case.per_node, hops: 1, diameter: 3 },
-        costs: &COSTS,
+        placement: PlacementStatistics { size, per_node: case.per_node, hops: 1, diameter: 3, costs: &COSTS },
         tuning: case.tuning,
     };
     // As words, or as maps `x -> a x + b` with `a` and `b` in the halves of a word, which do not commute.

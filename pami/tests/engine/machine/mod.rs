@@ -12,7 +12,7 @@ mod world;
 pub use network::TestNetwork;
 use pami::client::{ClientError, Clients, Node, Sharing};
 use pami::device::{
-    Arrival, Completed, Full, Gone, Liveness, NoRegionLeft, Path, Port, Receiving, RemoteMemory, Sending,
+    Arrival, Completed, Full, Gone, Liveness, NoRegion, Path, Port, Receiving, RemoteMemory, Sending,
     Sleeping, Unreachable, Wake,
 };
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
@@ -139,11 +139,17 @@ impl Sending for TestPort {
         if target.context().0 >= CONTEXTS {
             return Err(Unreachable::NoSuchEndpoint);
         }
-        if local && Some(node) == self.node_of(self.me.task()) {
+        let near = self.world.lock().near;
+        let reached = near && self.gone(node).is_none();
+        if local && (reached || Some(node) == self.node_of(self.me.task())) {
             let number = target.task() * u32::from(CONTEXTS) + u32::from(target.context().0);
             return Ok(Path::Local(number as u16));
         }
         self.gone(node).map_or(Ok(Path::Torus(node)), |gone| Err(Unreachable::Gone(node, gone)))
+    }
+
+    fn take_back_from_gone(&mut self) {
+        self.world.lock().drop_local_of_gone();
     }
 
     fn route(&self, target: Endpoint, path: Path) -> Option<Self::Route> {
@@ -239,7 +245,7 @@ impl Sending for TestPort {
 impl RemoteMemory for TestPort {
     type WordAccess = (Endpoint, RegionHandle);
 
-    fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegionLeft> {
+    fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegion> {
         self.world.lock().unit_of(self.me).register(memory, rights, self.me)
     }
 
@@ -254,7 +260,7 @@ impl RemoteMemory for TestPort {
         offset: u32,
         data: &[u8],
     ) -> Result<(), RegionFault> {
-        self.world.lock().unit_of(self.me).put(target, region, offset, data)
+        self.world.lock().unit_of(target).put(target, region, offset, data)
     }
 
     fn reach_words(
@@ -265,14 +271,14 @@ impl RemoteMemory for TestPort {
     ) -> Option<Self::WordAccess> {
         let mut world = self.world.lock();
         world.windows += 1;
-        let memory = world.unit_of(self.me).memory(target, region.id(), wanted).ok()?;
+        let memory = world.unit_of(target).memory(target, region.id(), wanted).ok()?;
         matches!(memory, Memory::Shared(memory) if memory.len() >= region.len() as usize)
             .then_some((target, *region))
     }
 
     fn put_word(&mut self, &(target, region): &Self::WordAccess, offset: u32, word: u64) -> bool {
         // Rights and owner were seen when the region was reached first.
-        let memory = self.world.lock().unit_of(self.me).memory(target, region.id(), Rights::empty());
+        let memory = self.world.lock().unit_of(target).memory(target, region.id(), Rights::empty());
         let Ok(Memory::Shared(memory)) = memory else { return false };
         let inside = offset.is_multiple_of(8) && offset < region.len() / 8 * 8;
         inside && memory.write(offset as usize, &word.to_ne_bytes()).is_ok()
@@ -284,7 +290,7 @@ impl RemoteMemory for TestPort {
         offset: u32,
         operand: u64,
     ) -> Option<u64> {
-        let memory = self.world.lock().unit_of(self.me).memory(target, region.id(), Rights::empty());
+        let memory = self.world.lock().unit_of(target).memory(target, region.id(), Rights::empty());
         let Ok(Memory::Shared(memory)) = memory else { return None };
         if !offset.is_multiple_of(8) || offset >= region.len() / 8 * 8 {
             return None;
@@ -301,7 +307,7 @@ impl RemoteMemory for TestPort {
         len: u32,
     ) -> Result<(), RegionFault> {
         let mut state = self.world.lock();
-        let bytes = state.unit_of(self.me).get(target, region, offset, len)?;
+        let bytes = state.unit_of(target).get(target, region, offset, len)?;
         state.got += bytes.len();
         drop(state);
         into.0.write(into.1 as usize, &bytes).expect("pami checks where it lets the unit write");
@@ -315,7 +321,7 @@ impl RemoteMemory for TestPort {
         offset: u32,
         op: RmwOp,
     ) -> Result<u64, RegionFault> {
-        self.world.lock().unit_of(self.me).update(target, region, offset, op)
+        self.world.lock().unit_of(target).update(target, region, offset, op)
     }
 
     fn reach<R>(
@@ -325,7 +331,7 @@ impl RemoteMemory for TestPort {
         wanted: Rights,
         what: impl FnOnce(&Memory) -> R,
     ) -> Result<R, RegionFault> {
-        let memory = self.world.lock().unit_of(self.me).memory(owner, region, wanted)?;
+        let memory = self.world.lock().unit_of(owner).memory(owner, region, wanted)?;
         Ok(what(&memory))
     }
 }

@@ -1,7 +1,7 @@
 //! One node's message unit: its regions, and the answers that it owes.
 
 use super::Packet;
-use pami::device::{Arrival, Completed, NoRegionLeft};
+use pami::device::{Arrival, Completed, NoRegion};
 use pami::endpoint::Endpoint;
 use pami::layout::Segment;
 use pami::packet::{ENDS, Envelope, Kind, SIGNAL_BYTES};
@@ -96,11 +96,11 @@ impl Unit {
         memory: Memory,
         rights: Rights,
         owner: Endpoint,
-    ) -> Result<RegionId, NoRegionLeft> {
+    ) -> Result<RegionId, NoRegion> {
         let limit = self.limit.unwrap_or(REGIONS);
         self.regions.resize_with(limit.max(self.regions.len()), || (0, None));
         let free = self.regions[..limit].iter().position(|(_, region)| region.is_none());
-        let index = free.ok_or(NoRegionLeft { limit })?;
+        let index = free.ok_or(NoRegion::NoneLeft { limit })?;
         let (generation, region) = &mut self.regions[index];
         *generation += 1;
         *region = Some(Region { memory, rights, owner });

@@ -72,6 +72,8 @@ pub struct State {
     pub moody: u64,
     /// Windows that were opened.
     pub windows: usize,
+    /// Whether nodes reach each other's memory.
+    pub near: bool,
     /// A task whose packets find no room.
     pub muted: Option<u32>,
     pub seen: Vec<Seen>,
@@ -114,6 +116,7 @@ impl World {
             ready: false,
             moody: 0,
             windows: 0,
+            near: false,
             muted: None,
             seen: Vec::new(),
             drives: 0,
@@ -257,6 +260,17 @@ impl State {
         local.push_back(packet);
         self.carried += bytes;
         Ok(())
+    }
+
+    /// What lies in memory for contexts of nodes that are gone is dropped.
+    pub fn drop_local_of_gone(&mut self) {
+        let Self { ports, per_node, dead, ended, .. } = self;
+        for port in ports.values_mut() {
+            port.local.retain(|packet| {
+                let node = packet.envelope().target.task() / *per_node;
+                !dead.contains(&node) && !ended.contains(&node)
+            });
+        }
     }
 
     pub fn inject(&mut self, me: Endpoint, injected: Injected) -> Result<(), Full> {

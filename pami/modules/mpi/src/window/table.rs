@@ -66,6 +66,7 @@ pub(crate) fn register<P: Port>(active: &mut Active<P>, memory: Shared) -> Resul
     active.register_shared(memory, Rights::all()).map_err(|(error, _)| match error {
         RegisterError::NoneLeft { limit } => Error::NoMem { what: "memory regions of the node", limit },
         RegisterError::TooLong => Error::Arg("a window's memory has at most 4294967295 bytes"),
+        RegisterError::OutOfReach => Error::Arg("a window's memory is a task's, or a hart's stack"),
         RegisterError::Unaligned => Error::Arg("a window's memory begins at a multiple of 8"),
     })
 }
