@@ -76,13 +76,15 @@ fn is_algorithm(word: &str) -> bool {
 }
 
 /// What `peers` measures.
-const ROWS: [&str; 11] = [
+const ROWS: [&str; 13] = [
     "half-0",
     "half-8",
     "half-64",
     "half-1k",
     "half-64k",
     "half-1m",
+    "put-8",
+    "fetch-add",
     "rate-8",
     "barrier",
     "allreduce-8",
@@ -333,7 +335,7 @@ pub const USAGE: &[Usage] = &[
             argument(
                 "--rows",
                 Value::List(
-                    "any of half-0, half-8, half-64, half-1k, half-64k, half-1m, rate-8, barrier, allreduce-8, \
+                    "any of half-0, half-8, half-64, half-1k, half-64k, half-1m, rate-8, put-8, fetch-add, barrier, allreduce-8, \
                      alltoall-8 and alltoall-64k",
                     is_row,
                     "names no row",

@@ -1,18 +1,34 @@
-//! The rows over PAMI: active messages that the other side's handler answers, and collectives of the world.
+//! The rows over PAMI: active messages that the other side's handler answers, puts that it waits for in its memory, atomics, and
+//! collectives of the world.
 
 use super::{EXCHANGES, HALVES, LONGEST, RATE_BYTES, WINDOW, Wanted, first, measure, rate, tell};
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed},
+};
 use kernel::{
-    Active, Buffer, Client, Collect, Completion, Context, Done, Endpoint, JobError, Layout, Limits, Message,
-    OnReceived, OperationError, Payload, Pools, Receive, Received, Send, Shared, Task, WORLD,
+    Active, Buffer, Client, Collect, Completion, Context, Done, Endpoint, Fetched, JobError, Layout, Limits,
+    Message, OnFetched, OnReceived, OperationError, Payload, Pools, Put, Receive, Received, Region,
+    RegionHandle, Rights, Rmw, RmwOp, Send, Shared, Task, Update, WORLD, Width,
 };
 use pami::collective::{Blocks, Collective, Element, Operator, Reducer};
 use spin::Mutex;
+use zerocopy::{FromBytes, IntoBytes};
 
 const PING: u8 = 1;
 const PONG: u8 = 2;
 const TICK: u8 = 3;
 const STOP: u8 = 4;
+/// Names the sender's window.
+const WINDOW_IS: u8 = 5;
+/// So many puts are to be answered by puts.
+const PUTS: u8 = 6;
+/// Words of what is put, one after the other: each is another than the one before.
+const NUMBERS: u32 = 256;
+const WORD: usize = size_of::<u64>();
+/// Places in a window: of what is put, and of what is added to.
+const PUT_AT: u32 = 0;
+const ADD_AT: u32 = 64;
 
 /// What handlers share.
 struct State {
@@ -22,6 +38,11 @@ struct State {
     /// Bytes of the long answer that is owed, and one more.
     owed: AtomicU32,
     ended: Mutex<Option<Result<(), OperationError>>>,
+    /// The other task's window, and how many puts are to be answered.
+    window: Mutex<Option<RegionHandle>>,
+    puts: AtomicU32,
+    /// Ends of puts and atomics.
+    done: AtomicU32,
     /// For long messages, one of which is under way at a time.
     buffers: Mutex<heapless::Vec<Buffer, 2>>,
 }
@@ -34,6 +55,12 @@ struct Side {
     state: &'static State,
     data: &'static [u8],
     other: Endpoint,
+    /// Of puts and atomics: the own window, the numbers that are put, the last of them, and who hears of ends.
+    window: Region,
+    numbers: &'static [u8],
+    number: u32,
+    put_done: Done,
+    added: OnFetched,
     done: Done,
     /// Of collectives: what goes in, what comes out, and between.
     input: Shared,
@@ -43,6 +70,9 @@ struct Side {
 
 pub fn run(task: &'static Task, wanted: Wanted) -> Result<(), JobError> {
     let mut side = Side::new(task, wanted)?;
+    if task.tasks() == 2 {
+        side.exchange_windows()?;
+    }
     if task.number() > 0 {
         side.answer()?;
     } else {
@@ -86,6 +116,9 @@ impl Side {
             stopped: AtomicU32::new(0),
             owed: AtomicU32::new(0),
             ended: Mutex::new(None),
+            window: Mutex::new(None),
+            puts: AtomicU32::new(0),
+            done: AtomicU32::new(0),
             buffers: Mutex::new(heapless::Vec::new()),
         })?;
         let long = if task.tasks() == 2 { LONGEST } else { 0 };
@@ -133,20 +166,54 @@ impl Side {
             state.stopped.fetch_add(1, Relaxed);
             Receive::Done
         })?;
+        let window_is = memory.place(move |_: &mut Active, message: &Message| {
+            *state.window.lock() = RegionHandle::read_from_bytes(message.data).ok();
+            Receive::Done
+        })?;
+        let puts = memory.place(move |_: &mut Active, message: &Message| {
+            state.puts.store(u32::read_from_bytes(message.data).unwrap_or(0), Relaxed);
+            Receive::Done
+        })?;
+        let end = memory.place(move |_: &mut Active, _: Completion| _ = state.done.fetch_add(1, Relaxed))?;
+        let added = memory.place(move |_: &mut Active, _: Fetched| _ = state.done.fetch_add(1, Relaxed))?;
         let call = memory.place(move |_: &mut Active, completion: Completion| {
             *state.ended.lock() = Some(completion.result);
         })?;
         let builder = task.client("peers").pools(Pools::LARGE).collectives(Limits::default());
         let builder = builder.dispatch(PING, ping).dispatch(PONG, pong).dispatch(TICK, tick);
+        let builder = builder.dispatch(WINDOW_IS, window_is).dispatch(PUTS, puts);
         let mut client = builder.dispatch(STOP, stop).create()?;
-        let context = kernel::context(&mut client, 0)?;
+        let mut context = kernel::context(&mut client, 0)?;
         let other = client.endpoint(if task.number() == 0 { task.tasks() - 1 } else { 0 }, 0)?;
         let longest = EXCHANGES.iter().filter(|(row, _)| wanted.has(row)).map(|(_, bytes)| *bytes).max();
         let room = (longest.unwrap_or(0) * task.tasks() as usize).max(64);
         let [input, output, none] =
             [memory.buffer(room)?.share(), memory.buffer(room)?.share(), memory.buffer(0)?.share()];
         let done = Done { call, cookie: 0 };
-        let mut side = Self { task, context, client, state, data, other, done, input, output, scratch: none };
+        let rights = Rights::WRITE | Rights::UPDATE;
+        let window =
+            context.register(memory.buffer(ADD_AT as usize + WORD)?, rights).map_err(|(error, _)| error)?;
+        let numbers: &mut [u8] = memory.slice(NUMBERS as usize * WORD)?;
+        for (number, word) in (0u64..).zip(numbers.chunks_exact_mut(WORD)) {
+            word.copy_from_slice(&number.to_le_bytes());
+        }
+        let mut side = Self {
+            task,
+            context,
+            client,
+            state,
+            data,
+            other,
+            window,
+            numbers,
+            number: 0,
+            put_done: Done { call: end, cookie: 0 },
+            added: OnFetched { call: added, cookie: 0 },
+            done,
+            input,
+            output,
+            scratch: none,
+        };
         let mut scratch = side.context.scratch_len(&side.call(Collective::Allreduce, 8)?)?;
         for bytes in longest.into_iter().chain([8]) {
             scratch = scratch.max(side.context.scratch_len(&side.call(Collective::Alltoall, bytes)?)?);
@@ -164,14 +231,112 @@ impl Side {
         if wanted.has("rate-8") {
             tell("rate-8", rate(measure(self, Self::rate, |_, rounds| Ok(rounds))?));
         }
+        if wanted.has("put-8") {
+            tell("put-8", measure(self, Self::puts, |_, rounds| Ok(rounds))? / 2);
+        }
+        if wanted.has("fetch-add") {
+            tell("fetch-add", measure(self, Self::additions, |_, rounds| Ok(rounds))?);
+        }
         Ok(())
+    }
+
+    /// Tells the other task of the own window, and waits for its.
+    fn exchange_windows(&mut self) -> Result<(), JobError> {
+        let (other, handle, state) = (self.other, self.window.handle(), self.state);
+        self.context.retry(|active| active.send_immediate(other, WINDOW_IS, &[], handle.as_bytes()))?;
+        self.context.wait(|_| state.window.lock().is_some());
+        Ok(())
+    }
+
+    fn their_window(&self) -> Result<RegionHandle, JobError> {
+        self.state.window.lock().ok_or(JobError::Other("the other task has not told of its window"))
+    }
+
+    /// Puts the next number into the other's window.
+    fn put_next(&mut self, region: RegionHandle) -> Result<(), JobError> {
+        self.number += 1;
+        let at = (self.number % NUMBERS) as usize * WORD;
+        let (target, numbers, remote_done) = (self.other, self.numbers, Some(self.put_done));
+        Ok(self.context.retry(|active| {
+            let (layout, payload_layout) = (Layout::Contiguous, Layout::Contiguous);
+            let payload = Payload::Static(&numbers[at..at + WORD]);
+            let put = Put {
+                target,
+                region,
+                offset: PUT_AT,
+                layout,
+                payload,
+                payload_layout,
+                local_done: None,
+                remote_done,
+            };
+            active.put(put).map_err(|(error, _)| error)
+        })?)
+    }
+
+    /// Waits in memory until so many numbers were put here. Nobody tells: a put is not heard of.
+    fn await_put(&mut self, number: u32) -> Result<(), JobError> {
+        let word = &self.window.memory().words(PUT_AT as usize, 1)?[0];
+        let mut turns = 0u32;
+        while word.load(Acquire) != u64::from(number % NUMBERS) {
+            turns += 1;
+            // The first looks are the row's; who waits longer may share its core.
+            if turns.is_multiple_of(1024) {
+                self.context.wait_for(1, |_| false);
+            } else {
+                self.context.advance();
+            }
+        }
+        Ok(())
+    }
+
+    /// Nanoseconds of puts to and fro.
+    fn puts(&mut self, rounds: u32) -> Result<u64, JobError> {
+        let (region, other) = (self.their_window()?, self.other);
+        self.context.retry(|active| active.send_immediate(other, PUTS, &[], &rounds.to_le_bytes()))?;
+        let start = self.task.now_ns();
+        for _ in 0..rounds {
+            self.put_next(region)?;
+            self.await_put(self.number)?;
+        }
+        Ok(self.task.now_ns() - start)
+    }
+
+    /// Answers so many.
+    fn answer_puts(&mut self, rounds: u32) -> Result<(), JobError> {
+        let region = self.their_window()?;
+        for _ in 0..rounds {
+            self.await_put(self.number + 1)?;
+            self.put_next(region)?;
+        }
+        Ok(())
+    }
+
+    /// Nanoseconds of atomics, one after the other.
+    fn additions(&mut self, rounds: u32) -> Result<u64, JobError> {
+        let (region, target, added, state) = (self.their_window()?, self.other, self.added, self.state);
+        let op = RmwOp { width: Width::Eight, update: Update::Add(1) };
+        let start = self.task.now_ns();
+        for _ in 0..rounds {
+            let wanted = state.done.load(Relaxed).wrapping_add(1);
+            self.context
+                .retry(|active| active.rmw(Rmw { target, region, offset: ADD_AT, op, done: Some(added) }))?;
+            self.context.wait(|_| state.done.load(Relaxed) == wanted);
+        }
+        Ok(self.task.now_ns() - start)
     }
 
     /// Advances until task 0 says that this was all. Handlers give the short answers; a long one may find no room at once.
     fn answer(&mut self) -> Result<(), JobError> {
         let state = self.state;
         loop {
-            self.context.wait(|_| state.stopped.load(Relaxed) + state.owed.load(Relaxed) > 0);
+            self.context.wait(|_| {
+                state.stopped.load(Relaxed) + state.owed.load(Relaxed) + state.puts.load(Relaxed) > 0
+            });
+            if let puts @ 1.. = state.puts.swap(0, Relaxed) {
+                self.answer_puts(puts)?;
+                continue;
+            }
             match state.owed.swap(0, Relaxed) {
                 0 => return Ok(()),
                 more => self.give(PONG, more as usize - 1)?,

@@ -167,7 +167,9 @@ impl Peer {
                 let collective = ["barrier", "allreduce", "alltoall"];
                 row.tasks == 2 && !collective.iter().any(|what| row.word.starts_with(what))
             }
-            Kind::Ours { .. } => ![MEMORY, "put-8", "fetch-add"].contains(&row.word),
+            Kind::Ours { over, .. } => {
+                row.word != MEMORY && (over == "pami" || !["put-8", "fetch-add"].contains(&row.word))
+            }
             Kind::Mpi(_) => true,
         }
     }

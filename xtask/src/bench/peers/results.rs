@@ -229,7 +229,7 @@ pub mod tests {
         assert_eq!(cell(0, "barrier"), "not offered");
         assert_eq!(cell(3, "barrier-4"), "not offered");
         // What we do offer, and no job tells.
-        assert_eq!(cell(1, "fetch-add"), "not measured yet");
+        assert_eq!(cell(1, "memory"), "not measured yet");
     }
 
     #[test]
