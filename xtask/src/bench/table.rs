@@ -41,7 +41,7 @@ const CEILINGS: [(&str, [u32; 2]); 40] = [
     ("rmw-8-shared-memory", [60, 61]),
     ("receive-torus-fifo", [79, 107]),
     ("receive-torus", [1245, 1645]),
-    ("send-immediate-8-kick", [1180, 1580]),
+    ("send-immediate-8-kick", [1200, 1580]),
     ("put-8", [151, 192]),
     ("gem-send-immediate-8-kick", [1480, 2740]),
     ("gem-send-512", [210, 250]),
