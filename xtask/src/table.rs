@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::fabric::{Statistics, TreeStatistics};
 use crate::run::Outcome;
 
-const HEAD: [&str; 8] = ["node", "exit", "sent", "received", "bytes out", "bytes in", "hops", "dropped"];
+const HEAD: [&str; 9] =
+    ["node", "exit", "in memory", "sent", "received", "bytes out", "bytes in", "hops", "dropped"];
 const FAULTS_HEAD: [&str; 7] =
     ["node", "dropped", "corrupted", "doubled", "delayed", "reordered", "link down"];
 
@@ -16,7 +17,7 @@ const TREE_HEAD: [&str; 7] = ["node", "sent", "received", "up", "down", "combine
 /// A node's own counters come from its final status; bytes and hops are the fabric's. The README explains the columns.
 pub fn render(outcome: &Outcome) -> String {
     let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
-    let mut total = [0u64; 6];
+    let mut total = [0u64; 7];
     for (rank, node) in outcome.nodes.iter().enumerate() {
         let end = node.end();
         let number = |key: &str| end.and_then(|end| end.number::<u64>(key));
@@ -27,6 +28,7 @@ pub fn render(outcome: &Outcome) -> String {
             (None, None) => "?".to_owned(),
         };
         let cells = [
+            number("local").unwrap_or(0),
             number("sent").unwrap_or(fabric.injected.packets),
             number("received").unwrap_or(fabric.delivered.packets),
             fabric.injected.bytes,
@@ -36,7 +38,7 @@ pub fn render(outcome: &Outcome) -> String {
         ];
         rows.push(row([rank.to_string(), exit], cells, &mut total));
     }
-    rows.push(row(["all".into(), String::new()], total, &mut [0; 6]));
+    rows.push(row(["all".into(), String::new()], total, &mut [0; 7]));
     let mut text = columns(&rows);
     let job = match (outcome.job_time, outcome.waited) {
         (None, Some(waited)) => format!("not ended after {}", time(Some(waited))),
@@ -89,7 +91,11 @@ fn faults(statistics: &Statistics) -> Vec<Vec<String>> {
 }
 
 /// Names and numbers as cells; adds the numbers to `total`.
-fn row<const N: usize>(names: [String; N], numbers: [u64; 6], total: &mut [u64; 6]) -> Vec<String> {
+fn row<const N: usize, const M: usize>(
+    names: [String; N],
+    numbers: [u64; M],
+    total: &mut [u64; M],
+) -> Vec<String> {
     for (sum, number) in total.iter_mut().zip(numbers) {
         *sum += number;
     }
