@@ -433,6 +433,7 @@ impl ShmPort {
     }
 
     /// Nodes of which `is_gone` is true receive nothing any more: what was lent to them comes back.
+    #[cfg(target_os = "linux")]
     pub fn take_back(&mut self, is_gone: impl Fn(u32) -> bool) {
         let (shm, reached) = (self.shm, self.share.out.len() as u16);
         let senders = self

@@ -39,10 +39,10 @@ struct Route<P: Port> {
 
 /// The paths that were last found: most operations go where the last went, whatever messages go elsewhere meanwhile.
 struct Known {
-    /// An endpoint of this node, and its reception side.
+    /// An endpoint whose node's memory is reached, mostly this one's, and its reception side. Deaths have it forgotten.
     near: Endpoint,
     port: u16,
-    /// One that the network leads to, its node, and the deaths known then: within a node nobody dies alone.
+    /// One that the network leads to, its node, and the deaths known then.
     far: Endpoint,
     node: u32,
     deaths: u32,

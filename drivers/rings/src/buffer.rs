@@ -378,7 +378,7 @@ impl Source {
     /// Whether bytes and count lie where `within`, which is asked about addresses and lengths, says.
     pub fn lies(&self, within: impl Fn(usize, usize) -> bool) -> bool {
         let counted = self.control.is_null() || within(self.control.addr(), CONTROL_BYTES);
-        counted && within(self.data.addr().get(), self.len)
+        counted && (self.len == 0 || within(self.data.addr().get(), self.len))
     }
 
     /// Takes the source apart without ending it; its count stays until [`from_raw`](Self::from_raw).

@@ -45,6 +45,9 @@ const COPIED: u8 = 2;
 const LENT: u8 = 3;
 const LENT_LONG: u8 = 4;
 const GATE: u8 = 5;
+/// A loan that is being given back.
+#[cfg(target_os = "linux")]
+const RETURNED: u8 = 6;
 /// A gate's mark has the number of a line so many further on, which no pull looks for there.
 const BEHIND: usize = 1 << 31;
 
@@ -357,10 +360,12 @@ impl Sender {
             && self.storage.line(line).mark.load(Ordering::Acquire) != FREE
     }
 
-    /// Takes back what was lent and not given back, from a receiver that is gone.
+    /// Takes back what was lent and not given back, from a receiver that is gone. What it was about to give back counts as given
+    /// back: if it was not, it never is.
     ///
     /// # Safety
-    /// Nobody receives from the ring any more, and whoever did dropped no arrival halfway.
+    /// Nobody receives from the ring any more.
+    #[cfg(target_os = "linux")]
     pub unsafe fn take_back(&mut self) {
         if self.lent.take().is_none() {
             return;
@@ -368,7 +373,7 @@ impl Sender {
         for back in 1..=self.storage.lines.len() {
             let line = self.storage.line(self.tail.wrapping_sub(back));
             let mark = line.mark.load(Ordering::Acquire);
-            if mark != FREE && matches!(mark as u8, LENT | LENT_LONG) {
+            if matches!(mark as u8, LENT | LENT_LONG) {
                 line.mark.store(FREE, Ordering::Relaxed);
                 // SAFETY: the mark says that there is a source, and nobody else takes it, says the caller.
                 drop(line.payload.with(|payload| unsafe { Source::from_raw((*payload).lent.source) }));

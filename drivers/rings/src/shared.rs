@@ -137,7 +137,8 @@ impl Shared {
     /// As [`Source::lies`](crate::buffer::Source::lies).
     pub fn lies(&self, within: impl Fn(usize, usize) -> bool) -> bool {
         let (data, len) = self.bytes();
-        within(self.0.addr().get(), size_of::<Control>()) && within(data.addr().get(), len)
+        let counted = within(self.0.addr().get(), size_of::<Control>());
+        counted && (len == 0 || within(data.addr().get(), len))
     }
 
     /// Whether both are handles of one memory.

@@ -257,7 +257,8 @@ impl<T: Send + Sync> Place<T> {
     #[inline(always)]
     pub fn get_shown<'a>(&self, hazard: HazardOwner<'a>) -> Option<Shown<'a, T>> {
         let Self { cell, generation } = *self;
-        hazard.0.0.store(cell.address(), Ordering::Relaxed);
+        // Release: who sees this entry here sees that the one before is not looked at.
+        hazard.0.0.store(cell.address(), Ordering::Release);
         // Either whoever removes it sees that, or the generation is seen to be over.
         fence(Ordering::SeqCst);
         let looker = Shows(hazard);

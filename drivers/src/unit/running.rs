@@ -427,6 +427,14 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         for hart in self.port_states.iter().filter_map(|port_state| port_state.bell.ring()) {
             P::wake(hart);
         }
+        if P::NEAR {
+            // Who died may have rung, and been told to wake the sleeper, which nobody is again.
+            let mut sleeping = self.sleeping.load(Ordering::SeqCst);
+            while sleeping != 0 {
+                P::wake(sleeping.trailing_zeros() as usize);
+                sleeping &= sleeping - 1;
+            }
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The receiving end of a ring of lines.
 
+#[cfg(target_os = "linux")]
+use super::RETURNED;
 use super::{BEHIND, COPIED, FREE, GATE, INLINE, LENT, Line, Storage, Tag, number};
 use crate::buffer::Source;
 use crate::sync::Ordering;
@@ -162,6 +164,9 @@ impl Drop for Arrival {
     #[inline]
     fn drop(&mut self) {
         if self.mark as u8 >= LENT {
+            // Who ends before the mark is clear leaves open whether the loan was given back: then it was (`take_back`).
+            #[cfg(target_os = "linux")]
+            self.line.mark.store(self.mark & !0xff | u64::from(RETURNED), Ordering::Release);
             // SAFETY: the form says that the payload holds a source, which `push_zcopy` took apart; this is the
             // only arrival of the line, so it is put together once.
             drop(self.line.payload.with(|payload| unsafe { Source::from_raw((*payload).lent.source) }));

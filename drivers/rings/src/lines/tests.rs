@@ -199,3 +199,27 @@ fn p9_a_gate_holds_back_what_is_behind_it_at_any_number_of_lines() {
         }
     }
 }
+
+#[test]
+fn h4_what_a_dead_receiver_has_not_given_back_comes_back_and_what_it_was_giving_back_is_not_counted_twice() {
+    let (mut sender, mut receiver) = make(4, 0, 0);
+    let leases = [0, 1, 2].map(|seed| {
+        let mut buffer = Buffer::new(vec![0; 400].leak()).unwrap();
+        buffer.as_mut_slice()[..200].copy_from_slice(&bytes(seed, 200));
+        let lease = buffer.lend();
+        sender.push_zcopy(&[seed; 4], &[], &lease.source().slice(0..200).unwrap()).unwrap();
+        lease
+    });
+    // It dies over the first, which it was giving back, and holds the second; the third it has not seen.
+    let [first, second] = [receiver.pull().unwrap(), receiver.pull().unwrap()];
+    let line = sender.storage.line(0);
+    line.mark.store(line.mark.load(Ordering::Relaxed) & !0xff | u64::from(RETURNED), Ordering::Relaxed);
+    // SAFETY: the line has a source, and nobody else takes it.
+    drop(line.payload.with(|payload| unsafe { Source::from_raw((*payload).lent.source) }));
+    core::mem::forget((first, second));
+    // SAFETY: nobody receives any more.
+    unsafe { sender.take_back() };
+    for lease in leases {
+        assert!(lease.reclaim().is_ok());
+    }
+}

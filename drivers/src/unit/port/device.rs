@@ -48,6 +48,7 @@ impl<P: Platform, N: Network> Sending for NodePort<P, N> {
         }
     }
 
+    #[cfg(target_os = "linux")]
     fn take_back_from_gone(&mut self) {
         if P::NEAR {
             let unit = self.unit;

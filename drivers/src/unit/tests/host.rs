@@ -96,7 +96,7 @@ impl<const TEST: usize> Platform for Host<TEST> {
     const NEAR: bool = TEST >= NEAR_TESTS;
 
     fn shares(address: usize, len: usize) -> bool {
-        !OUT_OF_REACH.contains(address, len)
+        address > 4096 && !OUT_OF_REACH.contains(address, len)
     }
 
     fn hart() -> usize {

@@ -5,6 +5,7 @@ use super::*;
 use crate::near::{Desk, Near};
 use core::ptr::NonNull;
 use pami::device::{Gone, Liveness, NoRegion, Receiving, RemoteMemory, Sending, Sleeping, Unreachable};
+use std::boxed::Box;
 
 /// Units of two nodes of one task of two contexts that reach each other's memory, and may have a network beside that.
 fn near<const TEST: usize>(net: Option<&Net>) -> [&'static Unit<TEST>; 2] {
@@ -204,4 +205,38 @@ fn h5_a_region_ends_once_no_node_that_lives_is_at_it() {
     owner.join().unwrap();
     drop(go_on);
     looker.join().unwrap();
+}
+
+/// Who was told to wake a sleeper and dies before it does: the death wakes it.
+#[test]
+fn h4_a_sleeper_whose_waker_dies_is_woken_by_the_death() {
+    let net = Net::new(2);
+    let [first, _second] = near::<45>(Some(&net));
+    let mut a = open(first, 0);
+    let bell = a.bell();
+    let sleeper = std::thread::spawn(move || {
+        Host::<45>::be(3);
+        a.arm();
+        a.sleep(None);
+    });
+    while bell.is_quiet() {
+        std::thread::yield_now();
+    }
+    // As the other node would ring, without what follows.
+    while bell.ring().is_none() {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    first.announce(1, Gone::Died);
+    sleeper.join().unwrap();
+}
+
+#[test]
+fn h5_no_bytes_may_be_anywhere() {
+    let [first, second] = near::<46>(None);
+    let [mut a, _b] = [open(first, 0), open(second, 0)];
+    let control = Box::leak(Box::new(rings::buffer::ControlBlock::new()));
+    // SAFETY: no bytes.
+    let Ok(none) = (unsafe { Buffer::over(core::ptr::null_mut(), 0, control) }) else { panic!("no bytes") };
+    assert!(a.register(Memory::Shared(none.share()), Rights::READ).is_ok());
 }

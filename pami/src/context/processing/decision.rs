@@ -74,7 +74,10 @@ impl<P: Port> Active<P> {
         if first.contains(SubOperations::ADD) && self.operations.iter().any(is_earlier) {
             first.remove(SubOperations::ADD);
         }
+        // Of another node's memory nothing is held: the target may die over it.
+        let lives_here = self.port.node_of(target.task()) == self.port.node_of(self.transport.me().task());
         if way == Way::Local
+            && lives_here
             && others.is_empty()
             && total - limit >= LEND_FROM
             && let Some(memory) = state.memory()

@@ -178,3 +178,21 @@ fn l4_rules_say_who_does_how_many_chunks_of_which_messages() {
         assert_eq!(stage[1].counters().processed_bytes, bytes as u64 - placed);
     }
 }
+
+/// Within a node the message is added from where it lies; to a node whose memory is reached it goes in packets, as who holds it
+/// there may die over it.
+#[test]
+fn h4_a_message_is_lent_to_tasks_of_the_node_alone() {
+    let (count, recipe) = (20 * MTU / 4, Recipe::accumulate(Factor::I32(1)));
+    for lives_here in [true, false] {
+        let mut stage = pair(lives_here);
+        stage.world.lock().near = true;
+        let region = region(&mut stage, &vec![0; 4 * count]);
+        let message = filled(&2i32.to_ne_bytes().repeat(count)).share();
+        start(&mut stage, &region, &message, recipe, Split::TargetOnly);
+        stage.quiet();
+        assert_eq!(stage.ends(), [(1, None, Ok(())), (2, None, Ok(()))]);
+        assert_eq!(bytes(region.memory()), 2i32.to_ne_bytes().repeat(count));
+        assert_eq!(stage.world.lock().carried < 4 * count, lives_here);
+    }
+}
