@@ -73,7 +73,7 @@ fn s3_h1_of_a_node_that_is_a_process_is_said_what_is_not_to_be_had() {
     let run = Run::new("idle").board(Board::Linux).torus("2").args(["--seconds", "5"]);
     let outcome = look(run, |name| {
         let seen = told(name, 1);
-        let words = ["thread ", "FIFOs of client ", "no control channel", "packets go through rings"];
+        let words = ["thread ", "FIFOs of client ", "no control channel", "messages go through memory"];
         words.iter().all(|word| seen.contains(word))
     });
     expect_clean(&outcome);
