@@ -238,37 +238,43 @@ impl<T: Send + Sync> Place<T> {
     /// The entry, if it is still there, for as long as the guard lives; who removes it waits for that.
     #[inline(always)]
     pub fn get(&self) -> Option<Guard<'static, T>> {
-        let Self { cell, generation } = *self;
+        let cell = self.cell;
         // Acquire: the entry was written before the place had this generation.
         let state = cell.state.fetch_add(1, Ordering::Acquire);
         let looker = Looker(&cell.state);
-        if state >> 32 != generation {
-            return None;
-        }
-        // SAFETY: the generation is odd, so there is an entry, and this looker was counted while it was the place's: the entry
-        // stays until the count has fallen, which `looker` sees to.
-        let entry = cell.entry.with(|cell| unsafe { (*cell).as_ref().unwrap_unchecked() });
-        Some(Guard { entry: NonNull::from(entry), cell: &cell.entry, _looker: looker, _shared: PhantomData })
+        // SAFETY: this looker is counted until it is dropped.
+        unsafe { self.guard(state, looker) }
     }
-}
 
-impl<T: Send + Sync> Place<T> {
     /// The entry, if it is still there, for as long as the guard lives: it is shown so long.
     #[inline(always)]
     pub fn get_shown<'a>(&self, hazard: HazardOwner<'a>) -> Option<Shown<'a, T>> {
-        let Self { cell, generation } = *self;
+        let cell = self.cell;
         // Release: who sees this entry here sees that the one before is not looked at.
         hazard.0.0.store(cell.address(), Ordering::Release);
         // Either whoever removes it sees that, or the generation is seen to be over.
         fence(Ordering::SeqCst);
         let looker = Shows(hazard);
-        // Acquire: the entry was written before the place had this generation.
-        if cell.state.load(Ordering::Acquire) >> 32 != generation {
+        // Acquire: as in `get`.
+        let state = cell.state.load(Ordering::Acquire);
+        // SAFETY: this looker is shown until it is dropped.
+        unsafe { self.guard(state, looker) }
+    }
+
+    /// The entry, for one that looks at it since before the place was in this state.
+    ///
+    /// # Safety
+    /// Who removes the entry waits for `looker` to be dropped.
+    #[inline(always)]
+    unsafe fn guard<'a, L>(&self, state: u64, looker: L) -> Option<Guard<'a, T, L>> {
+        let Self { cell, generation } = *self;
+        if state >> 32 != generation {
             return None;
         }
-        // SAFETY: as in `get`; who removes the entry waits until it is not shown.
+        // SAFETY: the generation is odd, so there is an entry, and it was the place's while there was the looker: the entry stays
+        // until that is gone.
         let entry = cell.entry.with(|cell| unsafe { (*cell).as_ref().unwrap_unchecked() });
-        Some(Shown { entry: NonNull::from(entry), cell: &cell.entry, _looker: looker, _shared: PhantomData })
+        Some(Guard { entry: NonNull::from(entry), cell: &cell.entry, _looker: looker, _shared: PhantomData })
     }
 }
 
@@ -303,7 +309,7 @@ impl Default for Hazard {
 }
 
 /// One that shows an entry.
-struct Shows<'a>(HazardOwner<'a>);
+pub struct Shows<'a>(HazardOwner<'a>);
 
 impl Drop for Shows<'_> {
     #[inline]
@@ -313,28 +319,8 @@ impl Drop for Shows<'_> {
     }
 }
 
-/// An entry that stays while this lives, which shows it.
-pub struct Shown<'a, T> {
-    /// As in [`Guard`].
-    entry: NonNull<T>,
-    cell: &'a UnsafeCell<Option<T>>,
-    _looker: Shows<'a>,
-    _shared: PhantomData<&'a T>,
-}
-
-impl<T> Deref for Shown<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        self.cell.with(|_| ());
-        // SAFETY: the entry stays while this looker shows it, and is only shared.
-        unsafe { self.entry.as_ref() }
-    }
-}
-
 /// One of those counted in a place's state.
-struct Looker<'a>(&'a AtomicU64);
+pub struct Looker<'a>(&'a AtomicU64);
 
 impl Drop for Looker<'_> {
     #[inline]
@@ -344,23 +330,26 @@ impl Drop for Looker<'_> {
     }
 }
 
-/// An entry that stays while this lives.
-pub struct Guard<'a, T> {
+/// A guard of one that shows the entry.
+pub type Shown<'a, T> = Guard<'a, T, Shows<'a>>;
+
+/// An entry that stays while this lives, which counts or shows who looks at it.
+pub struct Guard<'a, T, L = Looker<'a>> {
     /// No reference: one would be valid until the end of a function that drops the guard, and the entry may go before.
     entry: NonNull<T>,
     /// Shows loom who looks at the entry, and when.
     cell: &'a UnsafeCell<Option<T>>,
-    _looker: Looker<'a>,
+    _looker: L,
     _shared: PhantomData<&'a T>,
 }
 
-impl<T> Deref for Guard<'_, T> {
+impl<T, L> Deref for Guard<'_, T, L> {
     type Target = T;
 
     #[inline]
     fn deref(&self) -> &T {
         self.cell.with(|_| ());
-        // SAFETY: the entry stays while this looker is counted, and is only shared.
+        // SAFETY: the entry stays while this looker is there, and is only shared.
         unsafe { self.entry.as_ref() }
     }
 }

@@ -69,6 +69,8 @@ pub type Descriptors = Vec<OwnedFd, { 1 + MOST_BELLS }>;
 #[derive(Debug)]
 pub struct Peers {
     shape: Shape,
+    /// Where the memory ends.
+    end: usize,
     /// By node, then by hart.
     bells: Descriptors,
 }
@@ -123,7 +125,7 @@ impl Peers {
         if start.expose_provenance() != SHARED_AT {
             return Err(SegmentError::Taken);
         }
-        Ok(Self { shape, bells })
+        Ok(Self { shape, end: SHARED_AT + all, bells })
     }
 
     /// The node's own memory: its first byte, and how many.
@@ -134,8 +136,7 @@ impl Peers {
 
     /// Whether all of these bytes are memory that all nodes have.
     pub fn contain(&self, address: usize, len: usize) -> bool {
-        let end = shared_bytes(self.shape.nodes, self.shape.bytes).map_or(0, |all| SHARED_AT + all);
-        (SHARED_AT..end).contains(&address) && len <= end - address
+        (SHARED_AT..self.end).contains(&address) && len <= self.end - address
     }
 
     /// The nodes' desks, and which of them is the node's.

@@ -4,6 +4,7 @@ use super::units::Hart;
 use super::wire::{Faults, Lossy, Memory, Wire};
 use super::{elapse, now};
 use crate::reliable::Reliable;
+use crate::unit::tests::setup;
 use crate::unit::{MessageUnit, NodePort, Setup};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::mapping::{MapOrder, TaskMap};
@@ -41,17 +42,7 @@ pub fn units() -> (Wire, Vec<&'static Unit>) {
         let device = Lossy::new(&wire, memory, node, MTU, BUFFERS);
         let adapter = Some(Reliable::new(device, node, NODES as u32));
         let contexts = CONTEXTS as u8;
-        MessageUnit::start(Setup {
-            adapter,
-            node,
-            map,
-            contexts,
-            harts: 1,
-            agent: None,
-            near: None,
-            plain: None,
-        })
-        .unwrap()
+        MessageUnit::start(Setup { contexts, harts: 1, ..setup(adapter, node, map) }).unwrap()
     });
     let units = units.collect();
     (wire, units)

@@ -7,7 +7,7 @@ use crate::adapter::FABRIC;
 use crate::platform::Platform;
 use crate::reliable::{LINGER_NS, LINK_BYTES, Reliable};
 use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, FRAME_HEADER, TorusAdapter, frame, mac};
-use crate::unit::tests::{endpoint, envelope, pattern, shared};
+use crate::unit::tests::{endpoint, envelope, pattern, setup, shared};
 use crate::unit::{MessageUnit, NodePort, Setup, Sharing};
 use crate::virtio::VirtioNet;
 use crate::virtio::fake::FakeCard;
@@ -61,17 +61,7 @@ fn units(seed: u64, faults: Faults) -> (Wire, [&'static Unit; 2]) {
     let map = TaskMap::new(2, 1, MapOrder::NodesFirst).unwrap();
     let units = [0, 1].map(|node| {
         let adapter = Some(Reliable::new(Lossy::new(&wire, memory, node, 300, 64), node, 2));
-        MessageUnit::start(Setup {
-            adapter,
-            node,
-            map,
-            contexts: 2,
-            harts: 1,
-            agent: None,
-            near: None,
-            plain: None,
-        })
-        .unwrap()
+        MessageUnit::start(Setup { harts: 1, ..setup(adapter, node, map) }).unwrap()
     });
     (wire, units)
 }
@@ -384,17 +374,7 @@ pub(super) fn card_units(cards: &[FakeCard; 2]) -> [&'static CardUnit; 2] {
     let units: [&'static CardUnit; 2] = [0, 1].map(|node| {
         let torus = TorusAdapter::new(Nic::new(cards[node as usize].clone()).unwrap(), node).unwrap();
         let adapter = Some(Reliable::new(torus, node, 2));
-        MessageUnit::start(Setup {
-            adapter,
-            node,
-            map,
-            contexts: 2,
-            harts: 1,
-            agent: None,
-            near: None,
-            plain: None,
-        })
-        .unwrap()
+        MessageUnit::start(Setup { harts: 1, ..setup(adapter, node, map) }).unwrap()
     });
     for (card, node) in cards.iter().zip(0..) {
         let go = Envelope { kind: Kind::Go, ..envelope(endpoint(0, 0), endpoint(node, 0), 0) };

@@ -13,16 +13,7 @@ use zerocopy::IntoBytes;
 fn unit(net: &Net, nodes: u32, most: usize) -> Result<&'static Unit<0>, StartError> {
     let adapter = Some(FakeAdapter::new(net, 0, MTU).with_most_peers(most));
     let map = TaskMap::new(nodes, 1, MapOrder::TasksFirst).unwrap();
-    MessageUnit::start(Setup {
-        adapter,
-        node: 0,
-        map,
-        contexts: 2,
-        harts: 32,
-        agent: None,
-        near: None,
-        plain: None,
-    })
+    MessageUnit::start(setup(adapter, 0, map))
 }
 
 fn from(node: u32, kind: Kind) -> Envelope {

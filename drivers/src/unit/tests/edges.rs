@@ -42,17 +42,8 @@ fn r2_the_network_tells_who_died_and_who_only_ended() {
     let net = Net::new(3);
     let map = TaskMap::new(3, 1, MapOrder::TasksFirst).unwrap();
     let adapter = Some(FakeAdapter::<0>::new(&net, 0, MTU));
-    let unit: &MessageUnit<Mourner, _> = MessageUnit::start(Setup {
-        adapter,
-        node: 0,
-        map,
-        contexts: 1,
-        harts: 1,
-        agent: None,
-        near: None,
-        plain: None,
-    })
-    .unwrap();
+    let unit: &MessageUnit<Mourner, _> =
+        MessageUnit::start(Setup { contexts: 1, harts: 1, ..setup(adapter, 0, map) }).unwrap();
     for (node, dispatch) in [(1, ENDED), (2, 0)] {
         let gone = Envelope { kind: Kind::Gone, dispatch, ..envelope(endpoint(node, 0), endpoint(0, 0), 0) };
         net.inject(0, &packet(&gone, &[], &[]));

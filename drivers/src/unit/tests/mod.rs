@@ -33,7 +33,7 @@ type Unit<const TEST: usize> = MessageUnit<Host<TEST>, FakeAdapter<TEST>>;
 type TestPort<const TEST: usize> = NodePort<Host<TEST>, FakeAdapter<TEST>>;
 
 /// What a unit on a network with a fabric is started with, for two contexts a task.
-fn setup<A>(adapter: Option<A>, node: u32, map: TaskMap) -> Setup<A> {
+pub(crate) fn setup<A>(adapter: Option<A>, node: u32, map: TaskMap) -> Setup<A> {
     Setup { adapter, node, map, contexts: 2, harts: 32, agent: None, near: None, plain: None }
 }
 

@@ -8,8 +8,7 @@ use pami::device::{Receiving, Sending, Sleeping, Wake};
 /// Two ports of a node without an adapter that have looked everywhere.
 fn looked_around<const TEST: usize>() -> [TestPort<TEST>; 2] {
     let map = TaskMap::new(1, 1, MapOrder::TasksFirst).unwrap();
-    let setup =
-        Setup { adapter: None, node: 0, map, contexts: 2, harts: 1, agent: None, near: None, plain: None };
+    let setup = Setup { harts: 1, ..setup(None, 0, map) };
     let unit: &'static Unit<TEST> = MessageUnit::start(setup).unwrap();
     let mut ports = [open(unit, 0), open(unit, 1)];
     for port in &mut ports {
@@ -126,16 +125,7 @@ fn r2_an_agent_does_not_end_its_own_sleep_for_a_deadline_that_it_knows() {
     let net = Net::new(1);
     let map = TaskMap::new(1, 1, MapOrder::TasksFirst).unwrap();
     let adapter = FakeAdapter::new(&net, 0, MTU).with_deadline(u64::MAX - 1);
-    let setup = Setup {
-        adapter: Some(adapter),
-        node: 0,
-        map,
-        contexts: 1,
-        harts: 8,
-        agent: Some(AGENT),
-        near: None,
-        plain: None,
-    };
+    let setup = Setup { contexts: 1, harts: 8, agent: Some(AGENT), ..setup(Some(adapter), 0, map) };
     let unit: &'static Unit<27> = MessageUnit::start(setup).unwrap();
     unit.note_go();
     std::thread::scope(|scope| {

@@ -266,17 +266,7 @@ fn p1_ports_and_setups_that_cannot_be_are_refused_by_name() {
     let start_with = |harts, node, contexts, agent| {
         let map = TaskMap::new(2, 16, MapOrder::NodesFirst).unwrap();
         let adapter: Option<FakeAdapter<8>> = None;
-        MessageUnit::<Host<8>, _>::start(Setup {
-            adapter,
-            node,
-            map,
-            contexts,
-            harts,
-            agent,
-            near: None,
-            plain: None,
-        })
-        .err()
+        MessageUnit::<Host<8>, _>::start(Setup { contexts, harts, agent, ..setup(adapter, node, map) }).err()
     };
     let start = |node, contexts, agent| start_with(4, node, contexts, agent);
     assert_eq!(start_with(65, 0, 1, None), Some(StartError::NoSuchHart(64)));
@@ -291,17 +281,7 @@ fn p1_ports_and_setups_that_cannot_be_are_refused_by_name() {
 fn p9_a_node_without_an_adapter_talks_to_itself_only() {
     let map = TaskMap::new(1, 1, MapOrder::NodesFirst).unwrap();
     let adapter: Option<FakeAdapter<9>> = None;
-    let unit: &'static Unit<9> = MessageUnit::start(Setup {
-        adapter,
-        node: 0,
-        map,
-        contexts: 2,
-        harts: 1,
-        agent: None,
-        near: None,
-        plain: None,
-    })
-    .unwrap();
+    let unit: &'static Unit<9> = MessageUnit::start(Setup { harts: 1, ..setup(adapter, 0, map) }).unwrap();
     unit.join(1);
     let (mut a, mut b) = (open(unit, 0), open(unit, 1));
     assert_eq!(a.locate(endpoint(0, 1), false), Err(Unreachable::NoSuchEndpoint));

@@ -303,7 +303,7 @@ fn r1_r2_what_is_asked_of_a_node_that_died_waits_for_none_that_lives() {
     let net = Net::new(silent as usize + 2);
     let map = TaskMap::new(silent + 2, 1, MapOrder::TasksFirst).unwrap();
     let adapter = Some(FakeAdapter::new(&net, 0, MTU).with_most_peers(200));
-    let setup = Setup { adapter, node: 0, map, contexts: 2, harts: 32, agent: None, near: None, plain: None };
+    let setup = setup(adapter, 0, map);
     let mut a = open::<0>(MessageUnit::start(setup).unwrap(), 0);
     let id = RegionId::read_from_bytes(&[1; 8]).unwrap();
     let memory = shared(&[0; 64]);

@@ -113,16 +113,7 @@ fn d7_an_agent_core_runs_the_engine_for_ports_that_do_not() {
         .map(|agent| {
             let node = agent as u32 / 8;
             let adapter = Some(FakeAdapter::new(&net, node as usize, MTU));
-            let setup = Setup {
-                adapter,
-                node,
-                map,
-                contexts: 2,
-                harts: 32,
-                agent: Some(agent),
-                near: None,
-                plain: None,
-            };
+            let setup = Setup { agent: Some(agent), ..setup(adapter, node, map) };
             let unit = MessageUnit::start(setup).unwrap();
             unit.note_go();
             // Lives as long as the test's process.

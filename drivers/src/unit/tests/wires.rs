@@ -135,7 +135,7 @@ fn r7_nodes_without_a_fabric_gather_at_node_0_whichever_is_up_first() {
             let nic = VirtioNet::<Host<25>, _>::new(cards[node as usize].clone()).unwrap();
             let adapter = Some(Reliable::<_, Host<25>>::new(TorusAdapter::new(nic, node).unwrap(), node, 3));
             let plain = Some(Identity { incarnation: 1, words: JobWords::new(format_args!("torus=3")) });
-            let setup = Setup { adapter, node, map, contexts: 1, harts: 32, agent: None, near: None, plain };
+            let setup = Setup { contexts: 1, plain, ..setup(adapter, node, map) };
             MessageUnit::start(setup).unwrap()
         });
         let (stop, up) = (AtomicBool::new(false), &AtomicUsize::new(0));
