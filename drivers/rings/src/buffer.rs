@@ -96,10 +96,15 @@ impl Control {
         self.sources.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One less. What was done through it was done before anybody sees the count fall.
+    /// One less. What was done through it was done before anybody sees the count fall. Whoever sees it may end the block
+    /// before this returns, so there is no reference to the block here, which would promise that it outlives the call.
+    ///
+    /// # Safety
+    /// The caller has a source, or a handle, of this block, and does nothing with it afterwards.
     #[inline]
-    pub(crate) fn leave(&self) {
-        self.sources.fetch_sub(1, Ordering::Release);
+    pub(crate) unsafe fn leave(control: NonNull<Self>) {
+        // SAFETY: the block lives until the count falls, says the caller.
+        unsafe { &(*control.as_ptr()).sources }.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -426,8 +431,9 @@ impl Clone for Source {
 impl Drop for Source {
     #[inline]
     fn drop(&mut self) {
-        if let Some(control) = self.control() {
-            control.leave();
+        if let Some(control) = NonNull::new(self.control.cast_mut()) {
+            // SAFETY: this source is counted, and ends here.
+            unsafe { Control::leave(control) };
         }
     }
 }

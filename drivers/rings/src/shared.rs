@@ -172,9 +172,8 @@ impl Shared {
         if self.control().uses() != 1 {
             return Err(self);
         }
-        self.control().leave();
         let control = self.0;
-        core::mem::forget(self);
+        drop(self);
         // SAFETY: it comes from a buffer, whose last handle this was.
         Ok(unsafe { Buffer::from_control(control) })
     }
@@ -383,7 +382,8 @@ impl Clone for Shared {
 impl Drop for Shared {
     #[inline]
     fn drop(&mut self) {
-        self.control().leave();
+        // SAFETY: this handle is counted, and ends here.
+        unsafe { Control::leave(self.0) };
     }
 }
 

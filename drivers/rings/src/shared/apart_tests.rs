@@ -259,6 +259,18 @@ fn q3_a_scope_ends_when_the_last_handle_is_gone() {
     assert_eq!((&bytes[..3], &bytes[44..]), (&pattern(3, 50)[..3], &pattern(3, 50)[44..]));
 }
 
+/// What Miri is there for: the block of the count is gone while the drop that made it fall has not returned.
+#[test]
+fn q3_a_scope_may_end_before_the_drop_of_the_last_handle_returns() {
+    let (send, handles) = std::sync::mpsc::channel::<Shared>();
+    let thread = thread::spawn(move || handles.into_iter().for_each(drop));
+    for _ in 0..200 {
+        Shared::scope(&mut [0; 16], |memory| send.send(memory.clone()).unwrap());
+    }
+    drop(send);
+    thread.join().unwrap();
+}
+
 #[test]
 fn q3_a_scope_that_unwinds_waits_too() {
     let mut bytes = [0; 16];
