@@ -12,16 +12,28 @@ pub enum Arch {
     /// This machine's own, of processes that are nodes: nothing is emulated.
     #[value(skip)]
     Native,
+    /// 64-bit Arm, of processes that are nodes on a machine of another kind: QEMU stands in for the processor, and the system
+    /// is this machine's.
+    #[value(skip)]
+    LinuxAarch64,
 }
 
 impl Arch {
-    /// Those that are emulated, in the order in which they are built and tested.
+    /// Those of emulated machines, in the order in which they are built and tested.
     pub const ALL: [Self; 2] = [Self::Aarch64, Self::Riscv64];
+    /// Those of processes, this machine's own first.
+    pub const PROCESSES: &[Self] =
+        if cfg!(target_arch = "aarch64") { &[Self::Native] } else { &[Self::Native, Self::LinuxAarch64] };
+
+    /// Whether its nodes are processes.
+    pub fn is_of_processes(self) -> bool {
+        matches!(self, Self::Native | Self::LinuxAarch64)
+    }
 
     /// The name used on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Aarch64 => "aarch64",
+            Self::Aarch64 | Self::LinuxAarch64 => "aarch64",
             Self::Riscv64 => "riscv64",
             Self::Native => std::env::consts::ARCH,
         }
@@ -32,7 +44,8 @@ impl Arch {
         match self {
             Self::Aarch64 => "aarch64-unknown-none",
             Self::Riscv64 => "riscv64gc-unknown-none-elf",
-            Self::Native if std::env::consts::ARCH == "aarch64" => "aarch64-unknown-linux-gnu",
+            Self::LinuxAarch64 => "aarch64-unknown-linux-gnu",
+            Self::Native if cfg!(target_arch = "aarch64") => "aarch64-unknown-linux-gnu",
             Self::Native => "x86_64-unknown-linux-gnu",
         }
     }
@@ -42,6 +55,7 @@ impl Arch {
         match self {
             Self::Aarch64 => "qemu-system-aarch64",
             Self::Riscv64 => "qemu-system-riscv64",
+            Self::LinuxAarch64 => "qemu-aarch64",
             Self::Native => "",
         }
     }
@@ -51,6 +65,7 @@ impl Arch {
         match self {
             Self::Aarch64 => "qemu-system-arm",
             Self::Riscv64 => "qemu-system-misc",
+            Self::LinuxAarch64 => "qemu-user",
             Self::Native => "",
         }
     }
@@ -60,17 +75,16 @@ impl Arch {
         match self {
             Self::Aarch64 => "qemu_arm64/u-boot.bin",
             Self::Riscv64 => "qemu-riscv64_smode/u-boot.bin",
-            Self::Native => "",
+            Self::Native | Self::LinuxAarch64 => "",
         }
     }
 
     /// Whether `image` is an ELF file for this machine.
     pub fn runs(self, image: &[u8]) -> bool {
         let machine: u16 = match self {
-            Self::Aarch64 => 183,
             Self::Riscv64 => 243,
-            Self::Native if std::env::consts::ARCH == "aarch64" => 183,
-            Self::Native => 62,
+            Self::Native if !cfg!(target_arch = "aarch64") => 62,
+            Self::Aarch64 | Self::LinuxAarch64 | Self::Native => 183,
         };
         image.starts_with(b"\x7fELF") && image.get(18..20) == Some(&machine.to_le_bytes())
     }

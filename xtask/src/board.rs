@@ -85,7 +85,7 @@ impl Board {
             Self::Virt | Self::VirtPci | Self::VirtE1000e => &Arch::ALL,
             Self::Versal | Self::Zcu102 => &[Arch::Aarch64],
             Self::VirtAia | Self::SifiveU => &[Arch::Riscv64],
-            Self::Linux => &[Arch::Native],
+            Self::Linux => Arch::PROCESSES,
         }
     }
 
@@ -106,7 +106,7 @@ impl Board {
             (Self::Virt | Self::VirtPci | Self::VirtE1000e, Arch::Aarch64) => {
                 &["-machine", "virt,gic-version=3", "-cpu", "cortex-a72", "-semihosting-config", SEMIHOSTING]
             }
-            (Self::Linux, _) | (_, Arch::Native) => &[],
+            (Self::Linux, _) | (_, Arch::Native | Arch::LinuxAarch64) => &[],
             (Self::Virt | Self::VirtPci | Self::VirtE1000e, Arch::Riscv64) => {
                 &["-machine", "virt", "-cpu", "rv64", "-bios", "default"]
             }

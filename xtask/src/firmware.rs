@@ -122,6 +122,7 @@ fn compile(
 ) -> Result<Vec<(String, PathBuf)>> {
     let (&first, others) = archs.split_first().context("nothing to build for")?;
     let toolchain = setup::toolchain(first, voice)?;
+    setup::cross_linker(first, voice)?;
     voice.busy(&format!("building {what}"));
     let mut command = toolchain.cargo("build", first);
     for &arch in others {

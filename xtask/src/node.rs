@@ -141,7 +141,10 @@ fn words(machine: &Machine, place: &Identity) -> Vec<String> {
 /// The emulator's arguments, or those of a node's process.
 pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
     if !machine.board.is_emulated() {
-        return words(machine, place);
+        // Of another processor's, the emulator is told the program first.
+        let program = machine.elf.as_ref().filter(|elf| **elf != machine.emulator);
+        let program = program.map(|elf| elf.display().to_string());
+        return program.into_iter().chain(words(machine, place)).collect();
     }
     let mut words: Vec<String> =
         machine.board.options(machine.arch).iter().map(|&word| word.to_owned()).collect();

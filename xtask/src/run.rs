@@ -363,7 +363,7 @@ impl Run {
         };
         let emulator = match (&self.emulator, &image) {
             (Some(program), _) => program.clone(),
-            (None, Some(image)) if !self.board.is_emulated() => image.clone(),
+            (None, Some(image)) if self.arch == crate::Arch::Native => image.clone(),
             (None, _) => setup::emulator(self.arch, &self.voice)?,
         };
         let given = match (&image, self.board.flat_at()) {

@@ -16,6 +16,14 @@ use crate::{helper, workspace};
 /// (code that can be moved does not reach them), and whose backtraces follow frame pointers.
 const HOSTED: &str = "--cfg=hosted -Crelocation-model=static -Cforce-frame-pointers=yes";
 
+/// With its C library in it, and what that needs of the compiler's: where it runs there is no other.
+const WITH_LIBRARY: &str =
+    "-Ctarget-feature=+crt-static -Clink-args=-Wl,-Bstatic,--start-group,-lc,-lgcc,-lgcc_eh,--end-group";
+
+/// What links processes of [`Arch::LinuxAarch64`], and the Debian packages that bring it and its C library.
+const CROSS_LINKER: &str = "aarch64-linux-gnu-gcc";
+const CROSS_PACKAGES: [&str; 2] = ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"];
+
 /// A way to build firmware for one target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Toolchain {
@@ -50,10 +58,17 @@ impl Toolchain {
             ]);
         }
         let target = arch.target().to_uppercase().replace('-', "_");
-        if arch == Arch::Native {
-            command.env(format!("CARGO_TARGET_{target}_RUSTFLAGS"), HOSTED);
-        } else if let Some(linker) = &self.linker {
-            command.env(format!("CARGO_TARGET_{target}_LINKER"), linker);
+        match arch {
+            Arch::Native => _ = command.env(format!("CARGO_TARGET_{target}_RUSTFLAGS"), HOSTED),
+            Arch::LinuxAarch64 => {
+                command.env(format!("CARGO_TARGET_{target}_RUSTFLAGS"), format!("{HOSTED} {WITH_LIBRARY}"));
+                command.env(format!("CARGO_TARGET_{target}_LINKER"), CROSS_LINKER);
+            }
+            Arch::Aarch64 | Arch::Riscv64 => {
+                self.linker.iter().for_each(|linker| {
+                    command.env(format!("CARGO_TARGET_{target}_LINKER"), linker);
+                });
+            }
         }
         command
     }
@@ -340,13 +355,35 @@ pub fn cxx(voice: &Voice) -> Result<PathBuf> {
     program("c++", "g++", voice)
 }
 
+/// Whether what links for `arch` is there, or none is needed but the toolchain's.
+pub fn has_cross_linker(arch: Arch) -> bool {
+    arch != Arch::LinuxAarch64 || workspace::on_path(CROSS_LINKER)
+}
+
+/// What links for `arch`; installed if it is needed and not there.
+///
+/// # Errors
+/// It cannot be had.
+pub fn cross_linker(arch: Arch, voice: &Voice) -> Result<()> {
+    if has_cross_linker(arch) {
+        return Ok(());
+    }
+    programs(CROSS_LINKER, &CROSS_PACKAGES, voice).map(drop)
+}
+
 fn program(name: &str, package: &str, voice: &Voice) -> Result<PathBuf> {
+    programs(name, &[package], voice)
+}
+
+/// The program, with all that `packages` bring.
+fn programs(name: &str, packages: &[&str], voice: &Voice) -> Result<PathBuf> {
     if let Some(found) = workspace::find_on_path(name) {
         return Ok(found);
     }
-    voice.say(&format!("{name} is missing; installing Debian's package {package}"));
-    apt_install(&[package], voice).with_context(|| format!("{name} is needed"))?;
-    workspace::find_on_path(name).with_context(|| format!("the package {package} brought no {name}"))
+    let all = packages.join(" ");
+    voice.say(&format!("{name} is missing; installing of Debian: {all}"));
+    apt_install(packages, voice).with_context(|| format!("{name} is needed"))?;
+    workspace::find_on_path(name).with_context(|| format!("{all} brought no {name}"))
 }
 
 fn apt_install(packages: &[&str], voice: &Voice) -> Result<()> {

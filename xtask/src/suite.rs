@@ -161,13 +161,15 @@ impl Suite<'_> {
                 Ok(command)
             });
         }
-        self.stage("clippy: nodes on Linux", |voice| {
-            let mut command = setup::toolchain(Arch::Native, voice)?.cargo("clippy", Arch::Native);
-            // All packages below the jobs; what tests of the kernel need has the standard library, which a node has not.
-            command.args(["--profile", "firmware", "--package", "jobs", "--examples"]);
-            command.args(["--quiet", "--", "-D", "warnings"]);
-            Ok(command)
-        });
+        for &arch in Arch::PROCESSES {
+            self.stage(&format!("clippy: nodes on Linux, {arch}"), |voice| {
+                let mut command = setup::toolchain(arch, voice)?.cargo("clippy", arch);
+                // All packages below the jobs; what tests of the kernel need has the standard library, which a node has not.
+                command.args(["--profile", "firmware", "--package", "jobs", "--examples"]);
+                command.args(["--quiet", "--", "-D", "warnings"]);
+                Ok(command)
+            });
+        }
     }
 
     fn docs(&mut self) {

@@ -56,7 +56,7 @@ on_both_architectures! {
                 // Little-endian, pages of 4 KiB, at any multiple of 2 MiB.
                 assert_eq!(number(&image, 24, 8), 0b1010);
             }
-            Arch::Native => unreachable!("it is not emulated"),
+            Arch::Native | Arch::LinuxAarch64 => unreachable!("it is not emulated"),
             Arch::Riscv64 => {
                 assert_eq!((number(&image, 8, 8), number(&image, 24, 8)), (0x20_0000, 0));
                 assert_eq!((number(&image, 32, 4), &image[48..56], &image[56..60]), (2, &b"RISCV\0\0\0"[..], &b"RSC\x05"[..]));
@@ -323,7 +323,7 @@ on_both_architectures! {
             // Clusters of 16; two harts are disabled.
             Arch::Aarch64 => ("aarch64-gaps.dtb", 20, 18),
             Arch::Riscv64 => ("riscv64-gaps.dtb", 10, 7),
-            Arch::Native => unreachable!("it has no device tree"),
+            Arch::Native | Arch::LinuxAarch64 => unreachable!("it has no device tree"),
         };
         let trees = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernel/src/devicetree/trees");
         for job in ["harts", "segments"] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tests::{count_lines, expect_clean, expect_success_on_a_bad_wire, long, processor_time};
 use xtask::node::Exit;
 use xtask::run::{Ending, Way};
-use xtask::{Board, KillWhen, Level, Mode, Outcome, Run};
+use xtask::{Arch, Board, KillWhen, Level, Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -162,9 +162,12 @@ fn h1_n10_faults_of_a_process_are_reported_as_a_nodes_are() {
         ("illegal", "illegal instruction"),
         ("panic", "panic on node 0"),
     ] {
-        let outcome = host("faults").torus("1").args([word]).run().unwrap();
-        assert!(!outcome.success());
-        assert!(outcome.reports().any(|line| line.contains(report)), "{word}: {}", outcome.explain());
+        for &arch in Arch::PROCESSES {
+            let outcome = host("faults").arch(arch).torus("1").args([word]).run().unwrap();
+            assert!(!outcome.success());
+            let explain = || outcome.explain();
+            assert!(outcome.reports().any(|line| line.contains(report)), "{word} on {arch}: {}", explain());
+        }
     }
 }
 
@@ -182,8 +185,8 @@ fn h1_n11_a_jobs_status_is_the_runs() {
 
 #[test]
 fn h4_who_is_killed_is_named_by_all_others_which_end() {
-    for by_fabric in [false, true] {
-        let run = host("idle").torus("4").args(["--seconds", "3600"]).by_fabric(by_fabric);
+    for (&arch, by_fabric) in Arch::PROCESSES.iter().flat_map(|arch| [(arch, false), (arch, true)]) {
+        let run = host("idle").arch(arch).torus("4").args(["--seconds", "3600"]).by_fabric(by_fabric);
         let outcome = run.kill("node=2@300ms").run().unwrap();
         expect_death(&outcome, 2);
     }

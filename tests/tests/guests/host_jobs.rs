@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tests::{count_lines, expect_clean, long};
 use xtask::run::Way;
-use xtask::{Board, Mode, Outcome, Run, jobs};
+use xtask::{Arch, Board, Mode, Outcome, Run, jobs};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 /// A wire that loses and reorders, always the same packets.
@@ -158,6 +158,17 @@ fn h1_h2_every_job_runs_in_shared_memory() {
         }
         let shared = job.torus != "1";
         assert_eq!(outcome.way == Way::Segment, shared, "{}", outcome.explain());
+    }
+}
+
+/// On an AArch64 machine the others are those.
+#[test]
+fn h1_jobs_run_on_linux_of_another_processor() {
+    for (job, &arch) in JOBS.iter().flat_map(|job| Arch::PROCESSES[1..].iter().map(move |arch| (job, arch))) {
+        if ["copies", "hello", "mpi-suite", "npb-mg", "rma", "shmem"].contains(&job.name) || long() {
+            job.expect(|run| run.arch(arch));
+            job.expect(|run| run.arch(arch).faults(BAD_WIRE));
+        }
     }
 }
 

@@ -66,7 +66,7 @@ on_both_architectures! {
             let (first, polls) = match (arch, first) {
                 (Arch::Aarch64, first) => (first, first),
                 (Arch::Riscv64, "mpi") => ("armci", "mpi"),
-                (Arch::Riscv64 | Arch::Native, _) => ("mpi", "armci"),
+                _ => ("mpi", "armci"),
             };
             let args = ["--first", first, "--polls", polls, "--rounds", "2"];
             let run = Run::new("modules").arch(arch).torus("2x2").harts(2).mode(mode).args(args);

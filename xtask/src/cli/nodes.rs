@@ -42,6 +42,9 @@ pub(super) struct Host {
     /// Send messages through the fabric, as between emulated nodes, and have no memory in common: no node can harm another's
     #[arg(long)]
     fabric: bool,
+    /// Instruction set of the nodes: this machine's own, or aarch64, with QEMU in the place of the processor
+    #[arg(long, value_parser = processes(), default_value = Arch::Native.name())]
+    arch: Arch,
     /// Bind harts to these cores, as in 0-3,8: node by node, and from the first again if there are more harts
     /// [default: a core each, if there are enough for all]
     #[arg(long, value_name = "LIST")]
@@ -266,7 +269,7 @@ impl Host {
 
     pub(super) fn into_run(mut self) -> Run {
         self.nodes.torus = self.nodes.torus.or(self.count.map(|count| count.to_string()));
-        let run = self.nodes.into_run(Board::Linux).by_fabric(self.fabric).bound();
+        let run = self.nodes.into_run(Board::Linux).arch(self.arch).by_fabric(self.fabric).bound();
         self.pin.into_iter().fold(run, Run::pin)
     }
 }
@@ -278,6 +281,16 @@ fn size(word: &str) -> Result<u64, String> {
     let (number, shift) = unit.unwrap_or((word, 0));
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
     bytes.ok_or_else(|| format!("{word:?} is no size: write it as in 4096, 64KiB, 64MiB or 2GiB"))
+}
+
+fn processes() -> impl TypedValueParser<Value = Arch> {
+    PossibleValuesParser::new(Arch::PROCESSES.iter().map(|arch| arch.name())).try_map(|name| {
+        Arch::PROCESSES
+            .iter()
+            .find(|arch| arch.name() == name)
+            .copied()
+            .ok_or("no instruction set of processes")
+    })
 }
 
 fn level() -> impl TypedValueParser<Value = Level> {

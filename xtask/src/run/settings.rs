@@ -161,11 +161,11 @@ impl Run {
         self
     }
 
-    /// The nodes' board, and its instruction set, if it has but one.
+    /// The nodes' board, and its usual instruction set, if it does not come with the one that is set.
     pub fn board(mut self, board: Board) -> Self {
         self.board = board;
         match board.archs() {
-            [arch] => self.arch(*arch),
+            [usual, ..] if !board.archs().contains(&self.arch) => self.arch(*usual),
             _ => self,
         }
     }

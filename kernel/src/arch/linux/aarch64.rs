@@ -17,21 +17,6 @@ pub(crate) fn illegal_instruction() -> ! {
     unsafe { asm!("udf #0", options(noreturn)) }
 }
 
-/// CRC-32C by tables: whether there are instructions, the host does not tell in the same way everywhere.
-pub(crate) mod checksum {
-    /// What it would be made with.
-    pub(crate) const NAME: &str = "none";
-
-    /// Never.
-    pub(crate) fn is_there() -> bool {
-        false
-    }
-
-    /// As tables have it.
-    ///
-    /// # Safety
-    /// None is needed.
-    pub(crate) unsafe fn crc32c(state: u32, bytes: &[u8]) -> u32 {
-        drivers::link::crc32c(state, bytes)
-    }
-}
+/// As on bare metal: Linux lets a process read what the core has.
+#[path = "../aarch64/checksum.rs"]
+pub(crate) mod checksum;
