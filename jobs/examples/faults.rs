@@ -2,7 +2,7 @@
 //!
 //! Faults: `panic`, `callback`, `log` (a panic within a log call), `words` (a panic whose words log), `held` and `kept` (a panic while
 //! another hart has the serial line, for a while or for ever), `overflow`, `null`, `readonly`, `execute`,
-//! `illegal`, `oom`, `status`, `hang` (with interrupts masked); `allocate` breaks the rule against allocation. A second argument says on which hart of
+//! `illegal`, `race` (harts that count up one variable; only ThreadSanitizer sees it), `oom`, `status`, `hang` (with interrupts masked); `allocate` breaks the rule against allocation. A second argument says on which hart of
 //! the task, or `all`.
 #![no_std]
 #![no_main]
@@ -160,6 +160,10 @@ fn provoke(task: &'static Task, fault: &'static str) -> Result<i32, JobError> {
         }
         "allocate" => {
             black_box(Box::new(1));
+            Ok(0)
+        }
+        "race" => {
+            provoke::race();
             Ok(0)
         }
         "hang" => {

@@ -244,7 +244,7 @@ pub const USAGE: &[Usage] = &[
     Usage {
         words: &[
             Value::Word(&[
-                "panic", "callback", "log", "words", "held", "kept", "overflow", "null", "readonly", "execute", "illegal", "oom",
+                "panic", "callback", "log", "words", "held", "kept", "overflow", "null", "readonly", "execute", "illegal", "race", "oom",
                 "allocate", "status", "hang",
             ]),
             Value::Such("all, or a hart's number, 0 to 7", are_harts),

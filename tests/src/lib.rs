@@ -6,6 +6,9 @@ pub mod tree;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 use xtask::{Arch, Mode, Outcome, Run};
 
@@ -170,4 +173,16 @@ pub fn expect_report(outcome: &Outcome, rank: usize, code: i32, words: &[&str]) 
     assert!(!outcome.success() && outcome.exit_code() != 0);
     assert!(outcome.nodes.iter().all(|node| node.exit.is_some()), "a node was left running: {story}");
     assert!(outcome.failures().any(|failure| failure.contains(&format!("node {rank}"))), "{story}");
+}
+
+/// The host tool, as it is now.
+pub fn tool() -> &'static Path {
+    static TOOL: OnceLock<PathBuf> = OnceLock::new();
+    TOOL.get_or_init(|| {
+        let built = Command::new("cargo").args(["xtask", "top", "--help"]).output().expect("cargo");
+        let said = String::from_utf8_lossy(&built.stdout);
+        assert!(built.status.success() && said.contains("--every"), "{said}");
+        let own = std::env::current_exe().expect("a path");
+        own.ancestors().nth(2).expect("the folder of programs").join("xtask")
+    })
 }

@@ -473,7 +473,7 @@ impl Image {
             board.is_emulated(),
             "board {board} has no image: its nodes are processes, which `cargo xtask host {job}` starts"
         );
-        let request = firmware::Request { arch, job: job.clone(), together: false, traced: false };
+        let request = firmware::Request::new(arch, job);
         let (elf, bytes) = firmware::export(&request, output, voice)?;
         let name = output.file_name().unwrap_or_default().display();
         voice.print(&format!(

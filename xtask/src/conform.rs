@@ -225,10 +225,7 @@ pub fn run(
         anyhow::bail!("there is no step {name:?}: it is one of {}", names.join(", "));
     }
     // What a build takes is no step's time.
-    firmware::build(
-        &Request { arch, job: STEPS[0].parts[0].job.into(), together: true, traced: false },
-        voice,
-    )?;
+    firmware::build(&Request::new(arch, STEPS[0].parts[0].job).together(true), voice)?;
     let mut verdicts: Vec<(&Step, Verdict)> = Vec::new();
     for step in STEPS.iter().filter(|step| only.is_none_or(|name| step.name == name)) {
         let failed = verdicts.iter().any(|(_, verdict)| *verdict == Verdict::Failed);

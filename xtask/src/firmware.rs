@@ -25,8 +25,32 @@ pub struct Request {
     pub job: String,
     /// In the image that has [`EVERY`] job, which is built once for all of them.
     pub together: bool,
+    /// What more is built into it.
+    pub instrument: Instrument,
+}
+
+impl Request {
+    /// An image of the job alone, as it is.
+    pub fn new(arch: Arch, job: impl Into<String>) -> Self {
+        Self { arch, job: job.into(), together: false, instrument: Instrument::Nothing }
+    }
+
+    /// In the image that has all jobs.
+    pub fn together(self, together: bool) -> Self {
+        Self { together, ..self }
+    }
+}
+
+/// What more than the job is built into an image.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Instrument {
+    /// Nothing.
+    #[default]
+    Nothing,
     /// Its harts keep what they do, for a timeline. Then it is an image of its own in any case.
-    pub traced: bool,
+    Events,
+    /// ThreadSanitizer, of processes: a data race between harts of a node ends it with a report.
+    Races,
 }
 
 /// With this variable in the environment all runs ask for the image that has [`EVERY`] job, which the suite builds once for
@@ -43,7 +67,8 @@ pub fn build(request: &Request, voice: &Voice) -> Result<PathBuf> {
         return Ok(path.clone());
     }
     jobs::check(&request.job)?;
-    let together = request.together && request.job != INSTRUCTIONS && !request.traced;
+    let together =
+        request.together && request.job != INSTRUCTIONS && request.instrument != Instrument::Events;
     let (image, what) = if together {
         (EVERY, format!("all jobs for {}", request.arch))
     } else {
@@ -54,7 +79,8 @@ pub fn build(request: &Request, voice: &Voice) -> Result<PathBuf> {
     let path = match known {
         Some(path) => path,
         None => {
-            let mut images = compile(&[request.arch], &[image], request.traced, &what, voice)?.into_iter();
+            let mut images =
+                compile(&[request.arch], &[image], request.instrument, &what, voice)?.into_iter();
             let (_, path) = images.next().with_context(|| format!("building {what} gave no image"))?;
             path
         }
@@ -105,7 +131,7 @@ pub fn build_all(voice: &Voice) -> Result<()> {
         setup::emulator(arch, voice)?;
         setup::u_boot(arch, voice)?;
     }
-    let images = compile(&Arch::ALL, &[EVERY, INSTRUCTIONS], false, "all jobs", voice)?;
+    let images = compile(&Arch::ALL, &[EVERY, INSTRUCTIONS], Instrument::Nothing, "all jobs", voice)?;
     if images.len() < 2 * Arch::ALL.len() {
         bail!("building all jobs gave {} images", images.len());
     }
@@ -116,15 +142,18 @@ pub fn build_all(voice: &Voice) -> Result<()> {
 fn compile(
     archs: &[Arch],
     examples: &[&str],
-    traced: bool,
+    instrument: Instrument,
     what: &str,
     voice: &Voice,
 ) -> Result<Vec<(String, PathBuf)>> {
     let (&first, others) = archs.split_first().context("nothing to build for")?;
-    let toolchain = setup::toolchain(first, voice)?;
+    let mut command = if instrument == Instrument::Races {
+        setup::sanitizing_cargo("build", first, voice)?
+    } else {
+        setup::toolchain(first, voice)?.cargo("build", first)
+    };
     setup::cross_linker(first, voice)?;
     voice.busy(&format!("building {what}"));
-    let mut command = toolchain.cargo("build", first);
     for &arch in others {
         setup::toolchain(arch, voice)?;
         command.args(["--target", arch.target()]);
@@ -133,9 +162,13 @@ fn compile(
     if examples.contains(&EVERY) {
         command.args(["--features", EVERY]);
     }
-    if traced {
-        // Elsewhere: an image has the same name with other features.
-        command.args(["--features", "trace", "--target-dir"]).arg(workspace::target().join("trace"));
+    // Elsewhere: an image has the same name with other features or flags.
+    match instrument {
+        Instrument::Nothing => {}
+        Instrument::Events => {
+            command.args(["--features", "trace", "--target-dir"]).arg(workspace::target().join("trace"));
+        }
+        Instrument::Races => _ = command.arg("--target-dir").arg(workspace::target().join("races")),
     }
     examples.iter().for_each(|example| _ = command.args(["--example", example]));
     // Messages on the standard output name the images; errors go to the standard error as they would by hand.

@@ -67,6 +67,8 @@ pub struct Machine {
     pub memory: u32,
     /// Whether instructions are counted.
     pub icount: bool,
+    /// Its program looks for data races.
+    pub races: bool,
     /// The host's cores that the harts of all nodes are bound to, one after the other, if they are.
     pub cores: Vec<usize>,
     /// Where the harts of each node are then.
@@ -307,6 +309,9 @@ impl Guest {
             }
             None => Command::new(&machine.emulator),
         };
+        if machine.races {
+            command.env("TSAN_OPTIONS", "halt_on_error=1");
+        }
         let mut guests = GUESTS.lock().unwrap_or_else(PoisonError::into_inner);
         let guests = guests.as_mut().context("interrupted")?;
         let child = command
@@ -506,6 +511,7 @@ mod tests {
             topology: None,
             memory: 64,
             icount,
+            races: false,
             cores: Vec::new(),
             places: Vec::new(),
             adapter: true,

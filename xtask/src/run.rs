@@ -47,7 +47,7 @@ use pami::topology::TorusShape;
 use crate::board::Board;
 use crate::console::MAX_HARTS;
 use crate::fabric::{self, Fabric, FabricHandle};
-use crate::firmware::{self, Request};
+use crate::firmware::{self, Instrument, Request};
 use crate::node::{self, Guest, Identity, Machine};
 use crate::personality::{HartTopology, Personality, arguments};
 use crate::{image, jobs, setup};
@@ -285,6 +285,9 @@ impl Run {
                 self.job
             );
         }
+        if self.races && (self.arch != crate::Arch::Native || self.trace.is_some()) {
+            bail!("data races are looked for in processes of this machine's own, without a timeline");
+        }
         if self.agent && harts < 2 {
             bail!("an agent core takes a hart of its own: at least 2 harts per node are needed");
         }
@@ -348,8 +351,13 @@ impl Run {
         let image = match &self.image {
             Image::Job if built.is_some() => built,
             Image::Job => {
-                let (job, traced) = (self.job.clone(), self.trace.is_some());
-                let request = Request { arch: self.arch, job, together: self.together, traced };
+                let (arch, job, together) = (self.arch, self.job.clone(), self.together);
+                let instrument = match (self.races, &self.trace) {
+                    (true, _) => Instrument::Races,
+                    (false, Some(_)) => Instrument::Events,
+                    (false, None) => Instrument::Nothing,
+                };
+                let request = Request { arch, job, together, instrument };
                 Some(firmware::build(&request, &self.voice)?)
             }
             Image::File(file) => {
@@ -382,6 +390,7 @@ impl Run {
             topology: topology.filter(|_| self.board.tree_tells_topology(self.arch)),
             memory: self.memory,
             icount: self.icount,
+            races: self.races,
             cores,
             places,
             adapter: self.adapter,

@@ -110,6 +110,41 @@ fn has_source(sysroot: &Path) -> bool {
     sysroot.join("lib/rustlib/src/rust/library/core").is_dir()
 }
 
+/// A cargo command of rustup's nightly toolchain.
+pub fn nightly<const N: usize>(words: [&str; N]) -> Command {
+    let mut command = Command::new("cargo");
+    workspace::settle(command.arg("+nightly").args(words));
+    // These name the toolchain that built this program.
+    command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTDOC");
+    command
+}
+
+/// A cargo command, up to and with the subcommand, for processes that look for data races: as ThreadSanitizer has to see all
+/// code, `core` is built too.
+///
+/// # Errors
+/// There is no nightly toolchain with the source of `core`.
+pub fn sanitizing_cargo(subcommand: &str, arch: Arch, voice: &Voice) -> Result<Command> {
+    let source = || sysroot(&mut Command::new("rustc").arg("+nightly").env_remove("RUSTUP_TOOLCHAIN"));
+    if !source().is_some_and(|sysroot| has_source(&sysroot)) {
+        voice.say("the source of nightly Rust is missing; installing it with rustup");
+        run(Command::new("rustup").args(["component", "add", "--toolchain", "nightly", "rust-src"]))
+            .context(
+                "data races are looked for by a nightly Rust: rustup toolchain install nightly -c rust-src",
+            )?;
+    }
+    let mut command =
+        nightly([subcommand, "--target", arch.target(), "-Zbuild-std=core,alloc,compiler_builtins"]);
+    let target = arch.target().to_uppercase().replace('-', "_");
+    // Races are found at any speed: a build that is soon done.
+    command.env("CARGO_PROFILE_FIRMWARE_OPT_LEVEL", "1").env("CARGO_PROFILE_FIRMWARE_CODEGEN_UNITS", "16");
+    command.env_remove("RUSTFLAGS").env(
+        format!("CARGO_TARGET_{target}_RUSTFLAGS"),
+        format!("{HOSTED} -Zsanitizer=thread -Clink-args=-lgcc_s"),
+    );
+    Ok(command)
+}
+
 /// The toolchain at hand for `arch`, without installing anything.
 pub fn find_toolchain(arch: Arch) -> Option<Toolchain> {
     let running = std::env::var_os("CARGO").map(PathBuf::from).unwrap_or_else(|| "cargo".into());

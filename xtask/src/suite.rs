@@ -206,15 +206,15 @@ impl Suite<'_> {
     }
 
     fn miri(&mut self) -> Vec<Task> {
-        if !succeeds(&mut nightly(["miri", "--version"])) {
+        if !succeeds(&mut setup::nightly(["miri", "--version"])) {
             doctor::miri(self.voice);
         }
-        if !succeeds(&mut nightly(["miri", "--version"])) {
+        if !succeeds(&mut setup::nightly(["miri", "--version"])) {
             MIRI.iter().for_each(|(name, ..)| self.skip(name, "no nightly toolchain with Miri"));
             return Vec::new();
         }
         let task = |&(name, package, short): &(&str, &str, &[&str])| {
-            let mut command = nightly(["miri", "test", "--package", package, "--lib", "--tests"]);
+            let mut command = setup::nightly(["miri", "test", "--package", package, "--lib", "--tests"]);
             // Buffers are lent for ever: tests leak their memory as jobs do.
             command.env(
                 "MIRIFLAGS",
@@ -439,15 +439,6 @@ impl Suite<'_> {
 fn cargo<const N: usize>(words: [&str; N]) -> Command {
     let mut command = workspace::cargo();
     command.args(words);
-    command
-}
-
-/// A cargo command of rustup's nightly toolchain.
-fn nightly<const N: usize>(words: [&str; N]) -> Command {
-    let mut command = Command::new("cargo");
-    workspace::settle(command.arg("+nightly").args(words));
-    // These name the toolchain that built this program.
-    command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTDOC");
     command
 }
 

@@ -23,6 +23,16 @@ pub fn execute_data() {
     code();
 }
 
+/// Counts up what other harts count up too, and tells them nothing: a data race.
+pub fn race() {
+    static mut COUNT: u64 = 0;
+    let count = &raw mut COUNT;
+    for _ in 0..1000 {
+        // SAFETY: none: no other access is to be at the same time, and one that is, is what the caller wants.
+        unsafe { *core::hint::black_box(count) += 1 };
+    }
+}
+
 /// Runs in a circle, deaf to interrupts.
 pub fn hang() -> ! {
     super::mask_interrupts();

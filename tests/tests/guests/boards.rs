@@ -18,11 +18,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The image of a job.
 fn image(arch: Arch, job: &str) -> PathBuf {
-    firmware::build(
-        &Request { arch, job: job.into(), together: std::env::var_os(ONE_IMAGE).is_some(), traced: false },
-        &Voice::quiet(),
-    )
-    .unwrap()
+    firmware::build(&Request::new(arch, job).together(std::env::var_os(ONE_IMAGE).is_some()), &Voice::quiet())
+        .unwrap()
 }
 
 /// A number of `bytes` bytes of an ELF file.

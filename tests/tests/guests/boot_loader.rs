@@ -115,7 +115,7 @@ on_both_architectures! {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("alive.image");
         let together = std::env::var_os(ONE_IMAGE).is_some();
-        let request = Request { arch, job: "alive".into(), together, traced: false };
+        let request = Request::new(arch, "alive").together(together);
         let (elf, _) = export(&request, &image, &Voice::quiet()).unwrap();
         let words = "node=0 torus=1 job=alive -- --seconds 8";
         let (mut emulator, terminal) = power_on_with_terminal(arch, &image, words);
@@ -140,7 +140,7 @@ on_both_architectures! {
     fn b2_u_boot_starts_an_image_over_tftp_as_it_starts_linux(arch) {
         let folder = tempfile::tempdir().unwrap();
         let together = std::env::var_os(ONE_IMAGE).is_some();
-        let request = Request { arch, job: "hello".into(), together, traced: false };
+        let request = Request::new(arch, "hello").together(together);
         let (elf, bytes) = export(&request, &folder.path().join("hello.image"), &Voice::quiet()).unwrap();
         let commands = "setenv bootargs 'node=0 torus=1 job=hello'; setenv autoload no; dhcp; \
                         tftpboot ${kernel_addr_r} hello.image; booti ${kernel_addr_r} - ${fdtcontroladdr}\n";

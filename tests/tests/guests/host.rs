@@ -1,8 +1,11 @@
 //! Nodes that are processes of this machine (SPEC H-1, H-2, H-4).
 
 use super::liveness::{expect_death, expect_suspect};
-use std::time::Duration;
-use tests::{count_lines, expect_clean, expect_success_on_a_bad_wire, long, processor_time};
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tests::{count_lines, expect_clean, expect_success_on_a_bad_wire, long, processor_time, tool};
 use xtask::node::Exit;
 use xtask::run::{Ending, Way};
 use xtask::{Arch, Board, KillWhen, Level, Mode, Outcome, Run};
@@ -171,6 +174,17 @@ fn h1_n10_faults_of_a_process_are_reported_as_a_nodes_are() {
     }
 }
 
+/// What ThreadSanitizer says is in what the process wrote to its standard error.
+#[test]
+fn h1_harts_that_race_are_reported() {
+    let run = |hart| host("faults").torus("1").harts(4).races(true).args(["race", hart]).run().unwrap();
+    expect_good(&run("1"));
+    let outcome = run("all");
+    let explain = outcome.explain();
+    assert!(!outcome.success() && explain.contains("data race"), "{explain}");
+    assert!(explain.contains("provoke::race"), "{explain}");
+}
+
 #[test]
 fn h1_n11_a_jobs_status_is_the_runs() {
     let outcome =
@@ -279,6 +293,43 @@ fn command_line(process: &std::path::Path) -> String {
     String::from_utf8_lossy(&line).replace('\0', " ")
 }
 
+/// The folder of the sockets of a run with these logs, once its nodes are started. Their command lines name it.
+fn sockets(logs: &Path) -> Option<String> {
+    let commands = std::fs::read_to_string(logs.join("commands.txt")).ok()?;
+    let folder = commands.split_once("torus=")?.1.split_once(',')?.1.split_once("/node-")?.0;
+    assert!(folder.contains("pamir-"), "{folder}");
+    Some(folder.to_owned())
+}
+
+#[test]
+fn h4_the_tools_own_death_leaves_no_node_and_its_folder_is_the_next_runs_to_remove() {
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        let logs = tempfile::tempdir().unwrap();
+        let mut command = Command::new(tool());
+        command.args(["host", "idle", "--torus", "2x2", "--logs"]).arg(logs.path());
+        command.args(["--", "--seconds", "3600"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut tool = command.spawn().unwrap();
+        let start = Instant::now();
+        let wait = |what: &str, is: &dyn Fn() -> bool| {
+            while !is() {
+                assert!(start.elapsed() < DEADLINE, "{signal:?}: {what} in vain");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        wait("waited for nodes", &|| {
+            sockets(logs.path()).is_some_and(|folder| processes_with(&folder).len() == 4)
+        });
+        let folder = sockets(logs.path()).unwrap();
+        kill_process(Pid::from_child(&tool), signal).unwrap();
+        assert!(!tool.wait().unwrap().success());
+        wait("waited for the nodes' end", &|| processes_with(&folder).is_empty());
+        if signal == Signal::KILL {
+            expect_good(&host("hello").torus("2").run().unwrap());
+        }
+        assert!(!Path::new(&folder).exists(), "{signal:?} leaves {folder}");
+    }
+}
+
 #[test]
 fn h4_whoever_is_killed_at_whatever_moment_is_named_and_leaves_nothing_behind() {
     // The same moments each time, as far as the machine is the same.
@@ -295,14 +346,11 @@ fn h4_whoever_is_killed_at_whatever_moment_is_named_and_leaves_nothing_behind() 
         let outcome = run.kill(format!("node={node}@{us}us")).run().unwrap();
         let told = || format!("{job}, node {node} at {us} us: {}", outcome.explain());
         assert_eq!(outcome.ending, Ending::Finished, "{}", told());
-        let commands = std::fs::read_to_string(outcome.logs.path().join("commands.txt")).unwrap();
-        let folder = commands.split_once("torus=").unwrap().1.split_once(',').unwrap().1;
-        let folder = folder.split_once("/node-").unwrap().0;
-        assert!(folder.contains("pamir-"), "{folder}");
-        let left = std::fs::read_dir(folder)
+        let folder = sockets(outcome.logs.path()).unwrap();
+        let left = std::fs::read_dir(&folder)
             .map(|entries| entries.flatten().map(|entry| entry.path()).collect::<Vec<_>>());
         assert!(left.is_err(), "{folder} is there, and in it {left:?}: {}", told());
-        let left = processes_with(folder);
+        let left = processes_with(&folder);
         let lines: Vec<_> = left.iter().map(|process| command_line(process)).collect();
         assert!(left.is_empty(), "{left:?} are there, {lines:?}: {}", told());
         if !matches!(outcome.nodes[node].exit, Some(Exit::Signal(9))) {

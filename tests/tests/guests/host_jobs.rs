@@ -172,6 +172,18 @@ fn h1_jobs_run_on_linux_of_another_processor() {
     }
 }
 
+/// In shared memory with a task on each hart, where that can be; on a bad wire with one task to a node.
+#[test]
+fn h1_no_harts_of_a_job_race() {
+    for job in JOBS.iter().filter(|job| ["all-pairs", "mpi-suite"].contains(&job.name) || long()) {
+        if job.one_task.is_none() {
+            let job = Job { end: job.in_vn.map_or(job.end, Well), ..*job };
+            job.expect(|run| run.races(true).mode(Mode::Vn));
+        }
+        job.expect(|run| run.races(true).faults(BAD_WIRE));
+    }
+}
+
 #[test]
 fn h1_r1_every_job_runs_on_a_wire_that_loses_and_reorders() {
     for job in JOBS {

@@ -70,7 +70,7 @@ on_both_architectures! {
             .fold(SCRIPT.to_owned(), |script, (word, path)| script.replace(word, &path.display().to_string()));
         std::fs::write(&emulator, script).unwrap();
         std::fs::set_permissions(&emulator, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let request = Request { arch, job: "hello".into(), together: false, traced: false };
+        let request = Request::new(arch, "hello");
         let image = build(&request, &Voice::quiet()).unwrap();
         let run = Run::new("hello").arch(arch).torus("3").plain().timeout(DEADLINE);
         let run = run.stand_in(&emulator).image(image).logs(&logs);

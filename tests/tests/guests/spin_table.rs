@@ -63,12 +63,7 @@ fn tree(folder: &Path, harts: u32, words: u64, apart: u64) -> PathBuf {
 
 /// One node of `harts` harts that spin, as `tree` says.
 fn spinning(folder: &Path, job: &str, harts: u8, apart: u64, tree: &Path) -> Run {
-    let request = Request {
-        arch: Arch::Aarch64,
-        job: job.into(),
-        together: std::env::var_os(ONE_IMAGE).is_some(),
-        traced: false,
-    };
+    let request = Request::new(Arch::Aarch64, job).together(std::env::var_os(ONE_IMAGE).is_some());
     let image = std::fs::read(firmware::build(&request, &Voice::quiet()).unwrap()).unwrap();
     let entry = u64::from_le_bytes(image[24..32].try_into().unwrap());
     let file = folder.join("shim");

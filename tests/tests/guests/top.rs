@@ -3,35 +3,21 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+
 use std::process::{Child, Command, ExitStatus};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
-use tests::{expect_clean, on_both_architectures};
+use tests::{expect_clean, on_both_architectures, tool};
 use xtask::{Board, Run};
 
 use super::inspect::look;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The host tool, as it is now.
-fn tool() -> &'static Path {
-    static TOOL: OnceLock<PathBuf> = OnceLock::new();
-    TOOL.get_or_init(build)
-}
-
-fn build() -> PathBuf {
-    let built = Command::new("cargo").args(["xtask", "top", "--help"]).output().expect("cargo");
-    let said = String::from_utf8_lossy(&built.stdout);
-    assert!(built.status.success() && said.contains("--every"), "{said}");
-    let own = std::env::current_exe().expect("a path");
-    own.ancestors().nth(2).expect("the folder of programs").join("xtask")
-}
 
 fn top(name: &str) -> Command {
     let mut command = Command::new(tool());

@@ -82,8 +82,7 @@ fn guests(arch: Arch) -> [Counted; 7] {
 /// # Errors
 /// If a guest fails, with its last words.
 pub fn measure(arch: Arch, voice: &Voice) -> Result<Vec<Count>> {
-    let image =
-        firmware::build(&Request { arch, job: INSTRUCTIONS.into(), together: false, traced: false }, voice)?;
+    let image = firmware::build(&Request::new(arch, INSTRUCTIONS), voice)?;
     let mut counts: Vec<Count> = Vec::new();
     for Counted { rows, board, harts, mode, contexts, adapter, lossless } in guests(arch) {
         voice.busy(&format!("counting on {arch}: {rows}"));

@@ -45,6 +45,9 @@ pub(super) struct Host {
     /// Instruction set of the nodes: this machine's own, or aarch64, with QEMU in the place of the processor
     #[arg(long, value_parser = processes(), default_value = Arch::Native.name())]
     arch: Arch,
+    /// Look for data races between the harts of a node, by ThreadSanitizer; takes a nightly Rust with its source
+    #[arg(long, conflicts_with_all = ["image", "trace"])]
+    races: bool,
     /// Bind harts to these cores, as in 0-3,8: node by node, and from the first again if there are more harts
     /// [default: a core each, if there are enough for all]
     #[arg(long, value_name = "LIST")]
@@ -269,7 +272,13 @@ impl Host {
 
     pub(super) fn into_run(mut self) -> Run {
         self.nodes.torus = self.nodes.torus.or(self.count.map(|count| count.to_string()));
-        let run = self.nodes.into_run(Board::Linux).arch(self.arch).by_fabric(self.fabric).bound();
+        let run = self
+            .nodes
+            .into_run(Board::Linux)
+            .arch(self.arch)
+            .by_fabric(self.fabric)
+            .races(self.races)
+            .bound();
         self.pin.into_iter().fold(run, Run::pin)
     }
 }

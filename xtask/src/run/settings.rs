@@ -69,6 +69,7 @@ pub struct Run {
     pub(super) plain: bool,
     pub(super) baud: Option<u32>,
     pub(super) by_fabric: bool,
+    pub(super) races: bool,
     pub(super) counts_links: bool,
     pub(super) agent: bool,
     pub(super) tree: bool,
@@ -118,6 +119,7 @@ impl Run {
             plain: false,
             baud: None,
             by_fabric: false,
+            races: false,
             counts_links: false,
             agent: false,
             tree: true,
@@ -358,6 +360,12 @@ impl Run {
     /// Whether nodes have a network adapter; only a node that is alone can do without.
     pub fn adapter(mut self, adapter: bool) -> Self {
         self.adapter = adapter;
+        self
+    }
+
+    /// Data races between harts of a node are looked for, by ThreadSanitizer in each process; the first one ends its node.
+    pub fn races(mut self, races: bool) -> Self {
+        self.races = races;
         self
     }
 

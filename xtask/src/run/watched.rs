@@ -336,9 +336,12 @@ impl Watched {
         }
     }
 
-    /// What the emulator said last.
+    /// What the emulator said last, or ThreadSanitizer of harts that race.
     fn complaint(&self) -> String {
         let text = std::fs::read_to_string(&self.errors_path).unwrap_or_default();
+        if let Some(race) = text.lines().find_map(|line| line.strip_prefix("SUMMARY: ThreadSanitizer: ")) {
+            return format!(": {race}; see {}", self.errors_path.display());
+        }
         text.lines()
             .rev()
             .find(|line| !line.trim().is_empty())

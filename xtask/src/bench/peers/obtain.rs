@@ -56,12 +56,7 @@ pub fn obtain(peer: &'static Peer, voice: &Voice) -> Result<Ready> {
     let program = match peer.kind {
         Kind::Ring => compile(peer.name, "ring.c", &[], &folders, voice)?,
         Kind::Ours { .. } => {
-            let request = firmware::Request {
-                arch: Arch::Native,
-                job: super::JOB.to_owned(),
-                together: false,
-                traced: false,
-            };
+            let request = firmware::Request::new(Arch::Native, super::JOB);
             firmware::build(&request, voice)?
         }
         Kind::Ucx => compile(peer.name, "ucx.c", &["-lucp", "-lucs"], &folders, voice)?,
