@@ -22,8 +22,13 @@ impl Arch {
     /// Those of emulated machines, in the order in which they are built and tested.
     pub const ALL: [Self; 2] = [Self::Aarch64, Self::Riscv64];
     /// Those of processes, this machine's own first.
-    pub const PROCESSES: &[Self] =
-        if cfg!(target_arch = "aarch64") { &[Self::Native] } else { &[Self::Native, Self::LinuxAarch64] };
+    pub fn of_processes() -> &'static [Self] {
+        if std::env::consts::ARCH == "aarch64" {
+            &[Self::Native]
+        } else {
+            &[Self::Native, Self::LinuxAarch64]
+        }
+    }
 
     /// Whether its nodes are processes.
     pub fn is_of_processes(self) -> bool {
@@ -45,7 +50,7 @@ impl Arch {
             Self::Aarch64 => "aarch64-unknown-none",
             Self::Riscv64 => "riscv64gc-unknown-none-elf",
             Self::LinuxAarch64 => "aarch64-unknown-linux-gnu",
-            Self::Native if cfg!(target_arch = "aarch64") => "aarch64-unknown-linux-gnu",
+            Self::Native if std::env::consts::ARCH == "aarch64" => "aarch64-unknown-linux-gnu",
             Self::Native => "x86_64-unknown-linux-gnu",
         }
     }
@@ -83,7 +88,7 @@ impl Arch {
     pub fn runs(self, image: &[u8]) -> bool {
         let machine: u16 = match self {
             Self::Riscv64 => 243,
-            Self::Native if !cfg!(target_arch = "aarch64") => 62,
+            Self::Native if std::env::consts::ARCH != "aarch64" => 62,
             Self::Aarch64 | Self::LinuxAarch64 | Self::Native => 183,
         };
         image.starts_with(b"\x7fELF") && image.get(18..20) == Some(&machine.to_le_bytes())

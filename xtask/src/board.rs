@@ -85,7 +85,7 @@ impl Board {
             Self::Virt | Self::VirtPci | Self::VirtE1000e => &Arch::ALL,
             Self::Versal | Self::Zcu102 => &[Arch::Aarch64],
             Self::VirtAia | Self::SifiveU => &[Arch::Riscv64],
-            Self::Linux => Arch::PROCESSES,
+            Self::Linux => Arch::of_processes(),
         }
     }
 

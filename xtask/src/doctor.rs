@@ -41,7 +41,7 @@ pub fn doctor(fix: bool, voice: &Voice) -> Result<bool> {
     let miri = succeeds(Command::new("cargo").args(["+nightly", "miri", "--version"]));
     optional(voice, "Miri", miri, "rustup component add --toolchain nightly miri rust-src");
     optional(voice, "C++ for libFuzzer", workspace::on_path("c++"), "apt-get install g++");
-    for &arch in Arch::PROCESSES.iter().filter(|arch| **arch != Arch::Native) {
+    for &arch in Arch::of_processes().iter().filter(|arch| **arch != Arch::Native) {
         let what = format!("QEMU and linker for processes of {arch}");
         let there = setup::find_emulator(arch).is_some() && setup::has_cross_linker(arch);
         optional(voice, &what, there, &format!("cargo xtask host --arch {arch}"));

@@ -161,7 +161,7 @@ impl Suite<'_> {
                 Ok(command)
             });
         }
-        for &arch in Arch::PROCESSES {
+        for &arch in Arch::of_processes() {
             self.stage(&format!("clippy: nodes on Linux, {arch}"), |voice| {
                 let mut command = setup::toolchain(arch, voice)?.cargo("clippy", arch);
                 // All packages below the jobs; what tests of the kernel need has the standard library, which a node has not.

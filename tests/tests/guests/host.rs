@@ -165,7 +165,7 @@ fn h1_n10_faults_of_a_process_are_reported_as_a_nodes_are() {
         ("illegal", "illegal instruction"),
         ("panic", "panic on node 0"),
     ] {
-        for &arch in Arch::PROCESSES {
+        for &arch in Arch::of_processes() {
             let outcome = host("faults").arch(arch).torus("1").args([word]).run().unwrap();
             assert!(!outcome.success());
             let explain = || outcome.explain();
@@ -199,7 +199,7 @@ fn h1_n11_a_jobs_status_is_the_runs() {
 
 #[test]
 fn h4_who_is_killed_is_named_by_all_others_which_end() {
-    for (&arch, by_fabric) in Arch::PROCESSES.iter().flat_map(|arch| [(arch, false), (arch, true)]) {
+    for (&arch, by_fabric) in Arch::of_processes().iter().flat_map(|arch| [(arch, false), (arch, true)]) {
         let run = host("idle").arch(arch).torus("4").args(["--seconds", "3600"]).by_fabric(by_fabric);
         let outcome = run.kill("node=2@300ms").run().unwrap();
         expect_death(&outcome, 2);

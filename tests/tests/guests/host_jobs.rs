@@ -164,7 +164,9 @@ fn h1_h2_every_job_runs_in_shared_memory() {
 /// On an AArch64 machine the others are those.
 #[test]
 fn h1_jobs_run_on_linux_of_another_processor() {
-    for (job, &arch) in JOBS.iter().flat_map(|job| Arch::PROCESSES[1..].iter().map(move |arch| (job, arch))) {
+    for (job, &arch) in
+        JOBS.iter().flat_map(|job| Arch::of_processes()[1..].iter().map(move |arch| (job, arch)))
+    {
         if ["copies", "hello", "mpi-suite", "npb-mg", "rma", "shmem"].contains(&job.name) || long() {
             job.expect(|run| run.arch(arch));
             job.expect(|run| run.arch(arch).faults(BAD_WIRE));

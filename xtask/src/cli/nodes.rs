@@ -293,8 +293,8 @@ fn size(word: &str) -> Result<u64, String> {
 }
 
 fn processes() -> impl TypedValueParser<Value = Arch> {
-    PossibleValuesParser::new(Arch::PROCESSES.iter().map(|arch| arch.name())).try_map(|name| {
-        Arch::PROCESSES
+    PossibleValuesParser::new(Arch::of_processes().iter().map(|arch| arch.name())).try_map(|name| {
+        Arch::of_processes()
             .iter()
             .find(|arch| arch.name() == name)
             .copied()
