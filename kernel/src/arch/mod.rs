@@ -14,6 +14,9 @@ mod linux;
 #[cfg(hosted)]
 use linux as this;
 #[cfg(all(hosted, target_arch = "aarch64"))]
+#[path = "aarch64/checksum.rs"]
+pub(crate) mod crc32;
+#[cfg(all(hosted, target_arch = "aarch64"))]
 #[path = "linux/aarch64.rs"]
 mod native;
 #[cfg(all(hosted, target_arch = "x86_64"))]
