@@ -97,14 +97,20 @@ fn is_row(word: &str) -> bool {
 }
 
 /// Names of what `accumulate` measures.
-const RECIPES: [&str; 7] = [
+const RECIPES: [&str; 13] = [
     "accumulate-f64",
     "accumulate-f32",
     "accumulate-i64",
     "accumulate-i32",
     "sum-f64",
-    "combine-swap-f64",
+    "swap-f64",
+    "swap-to-foreign-f64",
+    "narrow-f64",
+    "combine-f64",
     "combine-swap-to-foreign-f64",
+    "combine-narrow-f64",
+    "log-sum-exp-f64",
+    "log-sum-exp-narrow-f64",
 ];
 
 fn is_in_a_recipe(word: &str) -> bool {
@@ -135,8 +141,9 @@ pub const USAGE: &[Usage] = &[
                 argument(
                     "--recipe",
                     Value::Such(
-                        "a part of accumulate-f64, accumulate-f32, accumulate-i64, accumulate-i32, sum-f64, \
-                         combine-swap-f64 or combine-swap-to-foreign-f64",
+                        "a part of accumulate-f64, -f32, -i64 or -i32, sum-f64, swap-f64, swap-to-foreign-f64, narrow-f64, \
+                         combine-f64, combine-swap-to-foreign-f64, combine-narrow-f64, log-sum-exp-f64 or \
+                         log-sum-exp-narrow-f64",
                         is_in_a_recipe,
                     ),
                     "only the recipes that have it in their names",

@@ -56,11 +56,11 @@ pub type Collect = pami::Collect<Port>;
 pub type NewGeometry = pami::NewGeometry<Port>;
 pub use pami::geometry::{Members, MembersError, Population, Rectangle};
 pub use pami::{
-    Apart, Buffer, CollectError, Completion, ControlBlock, Endpoint, Factor, Fetched, Foreign, Geometry,
-    GeometryError, GeometryId, Layout, Lease, Limits, Message, OperationError, Part, Payload, Pools,
-    Progress, Received, Recipe, RecipeElement, Region, RegionFault, RegionHandle, RegisterError, Rights,
-    RmwOp, Rule, SendError, Shared, Sharing, Signal, Source, Split, SubOperations, TaskList, Unexpected,
-    UnexpectedId, Update, WORLD, Width, wait_on,
+    Apart, Buffer, CollectError, Combination, Completion, ControlBlock, ElementFunction, Endpoint, Factor,
+    Fetched, Foreign, Geometry, GeometryError, GeometryId, Layout, Lease, Limits, Message, Operand,
+    OperationError, Part, Payload, Pools, Progress, Received, Recipe, RecipeElement, Region, RegionFault,
+    RegionHandle, RegisterError, Rights, RmwOp, Rule, SendError, Shared, Sharing, Signal, Source, Split,
+    SubOperations, TaskList, Unexpected, UnexpectedId, Update, WORLD, Width, wait_on,
 };
 
 impl Node for Task {

@@ -15,6 +15,10 @@ pub enum SendError {
     TooLong,
     /// The range does not lie inside the payload's buffer, or inside the memory that a get is to fill.
     Range,
+    /// A message that is to be combined has no operand, or one that does not lie inside its memory; or one that is not has one.
+    Operand,
+    /// No function of this number, for elements of this type, is registered with the client.
+    SubOperation(u8),
     /// The dispatch id is not below [`DISPATCH_IDS`].
     DispatchId,
     /// The endpoint belongs to another client.
@@ -43,6 +47,12 @@ impl fmt::Display for SendError {
             Self::Again => f.write_str("no room for the operation now: advance the context, then try again"),
             Self::TooLong => write!(f, "the message is too long: a header has at most {HEADER_LIMIT} bytes"),
             Self::Range => f.write_str("the range does not lie inside the memory that was handed over"),
+            Self::Operand => f.write_str(
+                "the message has an operand and its recipe combines none, or the other way, or it does not lie inside its memory",
+            ),
+            Self::SubOperation(number) => {
+                write!(f, "the client has no function number {number} for such elements: register it first")
+            }
             Self::DispatchId => write!(f, "the dispatch id is not below {DISPATCH_IDS}"),
             Self::ForeignClient => f.write_str("the target endpoint belongs to another client"),
             Self::Unreachable => f.write_str("the job has no such endpoint, or no ring is left to reach it"),

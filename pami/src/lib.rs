@@ -71,7 +71,9 @@ pub mod unexpected;
 pub mod wait;
 
 pub use acks::QUESTIONS_NS;
-pub use balance::{Factor, Foreign, Recipe, RecipeElement, Rule, Split, SubOperations};
+pub use balance::{
+    Combination, ElementFunction, Factor, Foreign, Operand, Recipe, RecipeElement, Rule, Split, SubOperations,
+};
 pub use builder::ClientBuilder;
 pub use client::{Client, ClientError, Node, Sharing};
 pub use collective::engine::{Announcement, CollectError, Geometry, GeometryError, Limits};

@@ -125,7 +125,7 @@ pub fn nightly<const N: usize>(words: [&str; N]) -> Command {
 /// # Errors
 /// There is no nightly toolchain with the source of `core`.
 pub fn sanitizing_cargo(subcommand: &str, arch: Arch, voice: &Voice) -> Result<Command> {
-    let source = || sysroot(&mut Command::new("rustc").arg("+nightly").env_remove("RUSTUP_TOOLCHAIN"));
+    let source = || sysroot(Command::new("rustc").arg("+nightly").env_remove("RUSTUP_TOOLCHAIN"));
     if !source().is_some_and(|sysroot| has_source(&sysroot)) {
         voice.say("the source of nightly Rust is missing; installing it with rustup");
         run(Command::new("rustup").args(["component", "add", "--toolchain", "nightly", "rust-src"]))

@@ -20,8 +20,10 @@ mod target;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use kernel::{
-    Active, Client, Context, Endpoint, Instructions, JobError, Message, Pools, Receive, RegionHandle, Task,
+    Active, Client, Context, ElementFunction, Endpoint, Instructions, JobError, Message, Pools, Receive,
+    RegionHandle, Task,
 };
+use pami::factory::SubOperationFunction;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 kernel::entry!(main, jobs::USAGE);
@@ -83,8 +85,15 @@ impl Side {
             }
             Receive::Done
         })?;
-        let mut client =
-            task.client("accumulate").pools(Pools::LARGE).contexts(2).dispatch(SAY, say).create()?;
+        let client = task.client("accumulate").pools(Pools::LARGE).contexts(2).factories(1);
+        let mut client = client.dispatch(SAY, say).create()?;
+        let protocol = client.protocol("accumulate")?;
+        let function = ElementFunction::F64(cases::log_sum_exp);
+        let own = SubOperationFunction { function, additions: cases::ADDITIONS };
+        let number = client.register(&protocol, own)?.number();
+        if number != cases::LOG_SUM_EXP {
+            return Err(JobError::Other("another function has the number of the job's"));
+        }
         let (data, talk) = (kernel::context(&mut client, 0)?, kernel::context(&mut client, 1)?);
         let other = client.endpoint(1 - task.number(), 1)?;
         let instructions = task.instructions();

@@ -1,13 +1,13 @@
 //! The origin: has messages processed in all ways, and prints the table.
 
-use super::cases::{CASES, Case};
+use super::cases::{CASES, Case, Of};
 use super::target::SPARE;
 use super::{ADVANCE, ADVANCE_ON, BEFORE_NS, CHECK, PREPARE, STOP, Side, say};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use kernel::{
-    Active, Client, Completion, Done, Endpoint, JobError, Process, RegionHandle, Rule, Shared, Split,
-    SubOperations,
+    Active, Client, Completion, Done, Endpoint, JobError, Operand, Process, RegionHandle, Rule, Shared,
+    Split, SubOperations,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -16,8 +16,13 @@ const BEFORE: [(&str, bool, bool); 3] =
     [("busy target", true, false), ("busy origin", false, true), ("both idle", false, false)];
 
 /// An application's rule set: what can be done before the addition is done at the origin.
-const RULES: &[Rule] =
-    &[Rule { element: None, from_bytes: 0, origin: SubOperations::ADD.complement(), chunks: 1000 }];
+const RULES: &[Rule] = &[Rule {
+    element: None,
+    from_bytes: 0,
+    origin: SubOperations::ADD.complement(),
+    chunks: 1000,
+    others: SubOperations::empty(),
+}];
 
 const SPLITS: [(&str, Split); 3] =
     [("target only", Split::TargetOnly), ("rule set", Split::Rules(RULES)), ("advice", Split::Advice)];
@@ -26,6 +31,7 @@ struct Origin {
     side: Side,
     target: Endpoint,
     message: Shared,
+    operand: Shared,
     ended: &'static AtomicU64,
     done: Done,
     /// Both tasks are on this node, and so take turns.
@@ -57,9 +63,10 @@ pub fn run(side: Side, client: &Client, word: &str) -> Result<(), JobError> {
         ended.fetch_add(1 | failed << 32, Relaxed);
     })?;
     let message = memory.buffer(8 * side.count + SPARE)?.share();
+    let operand = memory.buffer(8 * side.count + SPARE)?.share();
     let turns = side.task.shape().nodes() == 1;
     let target = client.endpoint(1, 0)?;
-    let mut origin = Origin { side, target, message, ended, done: Done { call, cookie: 0 }, turns };
+    let mut origin = Origin { side, target, message, operand, ended, done: Done { call, cookie: 0 }, turns };
     say(format_args!(
         "{} elements; instructions of origin, target and the busiest of them:",
         origin.side.count
@@ -109,7 +116,8 @@ impl Origin {
         (_, target_busy, origin_busy): (&str, bool, bool),
         split: Split,
     ) -> Result<Cost, JobError> {
-        case.write(&self.message, self.side.count, true);
+        case.write(&self.message, self.side.count, Of::Message);
+        case.write(&self.operand, self.side.count, Of::Operand);
         let [_, first, second, _] = self.ask([PREPARE, number as u64, target_busy.into(), 0])?;
         let words = [first, second];
         let region = RegionHandle::read_from_bytes(words.as_bytes());
@@ -148,13 +156,16 @@ impl Origin {
         (region, offset): (RegionHandle, u32),
         range: Range<usize>,
     ) -> Result<Cost, JobError> {
+        let recipe = case.recipe();
+        let operand = Operand { memory: self.operand.clone(), start: range.start };
         let process = Process {
             target: self.target,
             region,
             offset,
             memory: self.message.clone(),
             range,
-            recipe: case.recipe(),
+            operand: recipe.has_operand().then_some(operand),
+            recipe,
             split,
             local_done: None,
             remote_done: Some(self.done),

@@ -1,6 +1,6 @@
 //! The target: does what it is told, and its part of what is processed.
 
-use super::cases::CASES;
+use super::cases::{CASES, Of};
 use super::{ADVANCE, ADVANCE_ON, ANSWER, CHECK, PREPARE, STOP, Side, handle_words};
 use kernel::{JobError, Rights};
 
@@ -20,7 +20,7 @@ pub fn run(mut side: Side) -> Result<(), JobError> {
         let answer = match (what, case) {
             (PREPARE, Some(case)) => {
                 side.counted = 0;
-                case.write(&memory, count, false);
+                case.write(&memory, count, Of::Region);
                 if second != 0 {
                     side.be_busy();
                 }

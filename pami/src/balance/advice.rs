@@ -32,8 +32,10 @@ pub struct Rule {
     pub from_bytes: u32,
     /// What the origin does: the first sub-operations of the recipe, as long as they are among these.
     pub origin: SubOperations,
-    /// With how many of the chunks, of 1000; the others are left to the target.
+    /// With how many of the chunks, of 1000.
     pub chunks: u16,
+    /// What it does with the others, in the same way, but never the addition: some may be combined where the rest is converted.
+    pub others: SubOperations,
 }
 
 /// What is known of a target.

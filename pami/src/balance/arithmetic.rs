@@ -1,19 +1,20 @@
-//! Sub-operations on words of memory, one loop over the elements whatever they are (SPEC L-1, L-5).
+//! Sub-operations on blocks of elements (SPEC L-1, L-5).
 //!
-//! A word holds one element or two. Each is loaded, prepared, added and stored before the next, by compare and swap: what
-//! others add to the same word meanwhile is not lost. Between two sub-operations an element is just its bits, so it makes no
-//! difference where each of them runs.
+//! A block is loaded from where a message lies, each sub-operation goes over it once, and it is sent on or added. Between two
+//! sub-operations an element is just its bits, so it makes no difference where each of them runs. What is added is by compare and
+//! swap of each word: what others add to the same word meanwhile is not lost.
+//!
+//! A side of the other byte order computes in that. Here it is played by this machine, which turns the elements round before and
+//! after; what is counted as a swap, and done by whichever side has it to do, is a pass of its own.
 
-use super::recipe::{Foreign, Recipe, RecipeElement, SubOperations};
+use super::functions::{ElementFunction, Functions};
+use super::recipe::{Combination, Foreign, Recipe, RecipeElement, SubOperations};
 use core::sync::atomic::{AtomicU64, Ordering};
 use rings::shared::{Misplaced, Shared};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute};
 
 const WORD: usize = size_of::<u64>();
-/// Words that are copied at a time from where they lie unaligned.
-const BLOCK: usize = 32;
-
-/// Where a message's elements are.
+/// Where elements are.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
     Bytes(&'a [u8]),
@@ -35,52 +36,61 @@ impl Source<'_> {
     }
 }
 
-/// Elements in words.
-trait Number: Copy {
+/// A message, and its operand where it has one: as long, and of the same elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Sources<'a> {
+    pub(crate) message: Source<'a>,
+    pub(crate) operand: Option<Source<'a>>,
+}
+
+/// Two words, as long as a vector register, and aligned as such: where accesses have to be aligned, no less is loaded as one.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(16))]
+pub(super) struct Pair(pub(super) [u64; 2]);
+
+/// A block, or a part of one.
+pub(super) const BLOCK: usize = 32;
+const BLOCK_BYTES: usize = BLOCK * size_of::<Pair>();
+
+/// Elements in pairs of words.
+pub(super) trait Number: Copy + FromBytes + IntoBytes + Immutable + KnownLayout + PartialOrd {
     fn from_bits(bits: u64) -> Self;
-    fn scaled(self, factor: Self) -> Self;
+    fn to_bits(self) -> u64;
+    fn times(self, factor: Self) -> Self;
     fn plus(self, other: Self) -> Self;
-    /// A word with each of its elements changed.
-    fn each(word: u64, change: impl Fn(Self) -> Self) -> u64;
-    /// A word of what becomes of each pair of elements.
-    fn pairs(first: u64, second: u64, join: impl Fn(Self, Self) -> Self) -> u64;
-    /// A word with the bytes of each element in the opposite order.
-    fn swapped(word: u64) -> u64;
+    fn swapped(self) -> Self;
+    /// What becomes of each two elements.
+    fn zip(first: Pair, second: Pair, join: impl Fn(Self, Self) -> Self) -> Pair;
 }
 
 macro_rules! number {
-    ($type:ty, $bits:ty, ($from:expr, $into:expr), $scaled:expr, $plus:expr) => {
+    ($type:ty, $bits:ty, ($from:expr, $into:expr), $times:expr, $plus:expr) => {
         impl Number for $type {
             #[inline(always)]
             fn from_bits(bits: u64) -> Self {
                 $from(bits as $bits)
             }
             #[inline(always)]
-            fn scaled(self, factor: Self) -> Self {
-                $scaled(self, factor)
+            fn to_bits(self) -> u64 {
+                u64::from($into(self))
+            }
+            #[inline(always)]
+            fn times(self, factor: Self) -> Self {
+                $times(self, factor)
             }
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 $plus(self, other)
             }
             #[inline(always)]
-            fn each(word: u64, change: impl Fn(Self) -> Self) -> u64 {
-                Self::pairs(word, word, |element, _| change(element))
+            fn swapped(self) -> Self {
+                $from($into(self).swap_bytes())
             }
             #[inline(always)]
-            fn pairs(first: u64, second: u64, join: impl Fn(Self, Self) -> Self) -> u64 {
-                let join = |first: u64, second: u64| {
-                    u64::from($into(join($from(first as $bits), $from(second as $bits))))
-                };
-                if size_of::<Self>() == WORD {
-                    return join(first, second);
-                }
-                join(first >> 32, second >> 32) << 32 | join(first, second)
-            }
-            #[inline(always)]
-            fn swapped(word: u64) -> u64 {
-                // Two halves change places with each other, and back.
-                if size_of::<Self>() == WORD { word.swap_bytes() } else { word.swap_bytes().rotate_left(32) }
+            fn zip(first: Pair, second: Pair, join: impl Fn(Self, Self) -> Self) -> Pair {
+                const LANES: usize = size_of::<Pair>() / size_of::<$type>();
+                let (first, second): ([Self; LANES], [Self; LANES]) = (transmute!(first), transmute!(second));
+                transmute!(core::array::from_fn::<Self, LANES, _>(|lane| join(first[lane], second[lane])))
             }
         }
     };
@@ -90,206 +100,327 @@ number!(f64, u64, (f64::from_bits, f64::to_bits), |a, b| a * b, |a, b| a + b);
 number!(i32, u32, (u32::cast_signed, i32::cast_unsigned), i32::wrapping_mul, i32::wrapping_add);
 number!(i64, u64, (u64::cast_signed, i64::cast_unsigned), i64::wrapping_mul, i64::wrapping_add);
 
-/// Something done to words by a recipe: one instance for each.
-trait ElementLoop {
-    type Outcome;
-    /// `prepare` is the message's words up to the addition, `join` adds them to the target's.
-    fn run(self, prepare: impl Fn(u64) -> u64, join: impl Fn(u64, u64) -> u64) -> Self::Outcome;
+/// Calls a function for the type of a recipe's elements.
+macro_rules! by_element {
+    ($element:expr, $function:ident($($argument:expr),*)) => {
+        match $element {
+            RecipeElement::F32 => $function::<f32>($($argument),*),
+            RecipeElement::F64 => $function::<f64>($($argument),*),
+            RecipeElement::I32 => $function::<i32>($($argument),*),
+            RecipeElement::I64 => $function::<i64>($($argument),*),
+        }
+    };
 }
 
-/// Calls `body` with those of the recipe's sub-operations that are among `steps`.
-fn by_recipe<P: ElementLoop>(recipe: &Recipe, steps: SubOperations, body: P) -> P::Outcome {
-    match recipe.element() {
-        RecipeElement::F32 => by_steps::<f32, P>(recipe, steps, body),
-        RecipeElement::F64 => by_steps::<f64, P>(recipe, steps, body),
-        RecipeElement::I32 => by_steps::<i32, P>(recipe, steps, body),
-        RecipeElement::I64 => by_steps::<i64, P>(recipe, steps, body),
+/// Turns the bytes of each element round, of four bytes or of eight.
+pub(super) fn swap(block: &mut [Pair], bytes: usize) {
+    if bytes == WORD {
+        block.iter_mut().for_each(|pair| pair.0 = pair.0.map(u64::swap_bytes));
+    } else {
+        // Two halves change places with each other, and back.
+        block.iter_mut().for_each(|pair| pair.0 = pair.0.map(|word| word.swap_bytes().rotate_left(32)));
     }
 }
 
-fn by_steps<N: Number, P: ElementLoop>(recipe: &Recipe, steps: SubOperations, body: P) -> P::Outcome {
-    let factor = N::from_bits(recipe.factor());
-    let scaled = |word| N::each(word, |element| element.scaled(factor));
-    let sum = |old, new| N::pairs(old, new, N::plus);
-    let (swap, scale) = (steps.contains(SubOperations::SWAP), steps.contains(SubOperations::SCALE));
-    if recipe.foreign() == Foreign::Target {
-        let sum = |old, new| N::swapped(sum(N::swapped(old), N::swapped(new)));
-        return match (scale, swap) {
-            (false, false) => body.run(|word| word, sum),
-            (true, false) => body.run(scaled, sum),
-            (false, true) => body.run(N::swapped, sum),
-            (true, true) => body.run(|word| N::swapped(scaled(word)), sum),
-        };
-    }
-    match (swap, scale) {
-        (false, false) => body.run(|word| word, sum),
-        (false, true) => body.run(scaled, sum),
-        (true, false) => body.run(N::swapped, sum),
-        (true, true) => body.run(|word| scaled(N::swapped(word)), sum),
+pub(super) fn scale<N: Number>(block: &mut [Pair], factor: u64) {
+    let factor = N::from_bits(factor);
+    block.iter_mut().for_each(|pair| *pair = N::zip(*pair, *pair, |element, _| element.times(factor)));
+}
+
+fn zip<N: Number>(block: &mut [Pair], operand: &[Pair], join: impl Fn(N, N) -> N) {
+    block.iter_mut().zip(operand).for_each(|(pair, other)| *pair = N::zip(*pair, *other, &join));
+}
+
+pub(super) fn combine<N: Number>(block: &mut [Pair], operand: &[Pair], combine: Combination) {
+    match combine {
+        Combination::Product => zip::<N>(block, operand, N::times),
+        Combination::Min => zip::<N>(block, operand, |a, b| if b < a { b } else { a }),
+        Combination::Max => zip::<N>(block, operand, |a, b| if b > a { b } else { a }),
+        Combination::Sum | Combination::Own(_) | Combination::OwnAlone(_) => {
+            zip::<N>(block, operand, N::plus)
+        }
     }
 }
 
-/// Into memory, to the end of the recipe.
-struct Into<'a> {
-    source: Source<'a>,
-    len: usize,
-    memory: &'a Shared,
-    offset: usize,
+/// Calls a function with the first elements, which are so many bytes: what else is in the last pair is none.
+fn call(block: &mut [Pair], operand: &[Pair], function: ElementFunction, bytes: usize) {
+    fn both<N: Number>(block: &mut [Pair], operand: &[Pair], bytes: usize, call: fn(&mut [N], &[N])) {
+        let message =
+            block.as_mut_bytes().get_mut(..bytes).and_then(|bytes| <[N]>::mut_from_bytes(bytes).ok());
+        let operand = operand.as_bytes().get(..bytes).and_then(|bytes| <[N]>::ref_from_bytes(bytes).ok());
+        call(message.unwrap_or_default(), operand.unwrap_or_default());
+    }
+    match function {
+        ElementFunction::F32(call) => both(block, operand, bytes, call),
+        ElementFunction::F64(call) => both(block, operand, bytes, call),
+        ElementFunction::I32(call) => both(block, operand, bytes, call),
+        ElementFunction::I64(call) => both(block, operand, bytes, call),
+    }
+}
+
+/// Two numbers of 64 bits, rounded to 32 each.
+#[inline(always)]
+fn rounded(pair: Pair) -> u64 {
+    transmute!(pair.0.map(|bits| f64::from_bits(bits) as f32))
 }
 
 #[inline(always)]
+fn widened(both: u64) -> Pair {
+    let both: [f32; 2] = transmute!(both);
+    Pair(both.map(|number| f64::from(number).to_bits()))
+}
+
+/// Rounds numbers of 64 bits to 32, in place.
+pub(super) fn round(block: &mut [Pair]) {
+    block.iter_mut().for_each(|pair| *pair = widened(rounded(*pair)));
+}
+
+/// Rounds numbers of 64 bits to 32; they lie in the first half then.
+fn narrow(block: &mut [Pair]) {
+    for at in 0..block.len() / 2 {
+        block[at] = Pair([rounded(block[2 * at]), rounded(block[2 * at + 1])]);
+    }
+    if !block.len().is_multiple_of(2) {
+        block[block.len() / 2].0[0] = rounded(block[block.len() - 1]);
+    }
+}
+
+/// The other way, from the first half.
+fn widen(block: &mut [Pair]) {
+    if !block.len().is_multiple_of(2) {
+        block[block.len() - 1] = widened(block[block.len() / 2].0[0]);
+    }
+    for at in (0..block.len() / 2).rev() {
+        let Pair([first, second]) = block[at];
+        (block[2 * at], block[2 * at + 1]) = (widened(first), widened(second));
+    }
+}
+
+/// How a recipe's steps go over blocks.
+#[derive(Clone, Copy)]
+pub(crate) struct Steps<'a> {
+    pub(crate) recipe: &'a Recipe,
+    /// Those to be done.
+    pub(crate) steps: SubOperations,
+    pub(crate) functions: &'a Functions,
+}
+
+impl Steps<'_> {
+    fn has(&self, step: SubOperations) -> bool {
+        self.steps.contains(step)
+    }
+
+    /// All but swap and addition, in this machine's order, with elements of so many bytes.
+    fn compute(&self, block: &mut [Pair], operand: &[Pair], bytes: usize) {
+        let element = self.recipe.element();
+        if self.has(SubOperations::COMBINE)
+            && let Some(function) = self.recipe.combine()
+        {
+            match function.own().and_then(|number| self.functions.get(number)) {
+                Some(own) => call(block, operand, own.function, bytes),
+                None => by_element!(element, combine(block, operand, function)),
+            }
+        }
+        if self.has(SubOperations::SCALE) {
+            by_element!(element, scale(block, self.recipe.factor()));
+        }
+    }
+
+    /// Whether there is anything but swap and addition.
+    fn computes(&self) -> bool {
+        !self.steps.difference(SubOperations::SWAP | SubOperations::ADD).is_empty()
+    }
+
+    /// At the origin, which computes in the message's order and swaps what is to go.
+    fn prepare(&self, block: &mut [Pair], operand: &mut [Pair], len: usize) {
+        let size = self.recipe.element().bytes();
+        let plays = self.recipe.foreign() == Foreign::Message && self.computes();
+        if plays {
+            swap(block, size);
+            swap(operand, size);
+        }
+        self.compute(block, operand, len);
+        let (mut pairs, mut bytes) = (block.len(), size);
+        if self.has(SubOperations::NARROW) {
+            narrow(block);
+            (pairs, bytes) = (pairs.div_ceil(2), size / 2);
+        }
+        if plays {
+            swap(&mut block[..pairs], bytes);
+        }
+        if self.has(SubOperations::SWAP) {
+            swap(&mut block[..pairs], bytes);
+            if !self.has(SubOperations::COMBINE) {
+                swap(operand, bytes);
+            }
+        }
+    }
+
+    /// At the target, which swaps what came, if that is left to it, and computes in the order of its memory.
+    fn finish(&self, block: &mut [Pair], operand: &mut [Pair], len: usize, narrow: bool) {
+        let size = self.recipe.element().bytes();
+        let (pairs, bytes) = if narrow { (block.len().div_ceil(2), size / 2) } else { (block.len(), size) };
+        for _ in 0..usize::from(self.has(SubOperations::SWAP))
+            + usize::from(self.recipe.foreign() == Foreign::Target)
+        {
+            swap(&mut block[..pairs], bytes);
+            swap(operand, bytes);
+        }
+        if narrow {
+            widen(block);
+        }
+        self.compute(block, operand, len);
+        if self.has(SubOperations::NARROW) {
+            round(block);
+        }
+    }
+}
+
+/// Makes a word what it is to be.
+#[inline(always)]
 fn update(word: &AtomicU64, change: impl Fn(u64) -> u64) {
     let mut old = word.load(Ordering::Relaxed);
-    while let Err(now) = word.compare_exchange_weak(old, change(old), Ordering::Relaxed, Ordering::Relaxed) {
+    while let Err(now) = word.compare_exchange(old, change(old), Ordering::Relaxed, Ordering::Relaxed) {
         old = now;
     }
 }
 
-impl Into<'_> {
-    /// The one element of half a word that lies `at` bytes on.
-    fn half(
-        &self,
-        at: usize,
-        prepare: impl Fn(u64) -> u64,
-        join: impl Fn(u64, u64) -> u64,
-    ) -> Result<(), Misplaced> {
-        let skip = (self.offset + at) % WORD;
-        let (mut new, mut mask) = ([0; WORD], [0; WORD]);
-        self.source.read(at, &mut new[skip..skip + 4])?;
-        mask[skip..skip + 4].fill(0xff);
-        let (new, mask) = (prepare(u64::from_ne_bytes(new)), u64::from_ne_bytes(mask));
-        for word in self.memory.words(self.offset + at - skip, 1)? {
-            update(word, |old| old & !mask | join(old, new) & mask);
-        }
-        Ok(())
-    }
-}
-
+/// Both elements of a word, or the one.
 #[inline(always)]
-fn whole(
-    into: &[AtomicU64],
-    from: impl Iterator<Item = u64>,
-    prepare: impl Fn(u64) -> u64,
-    join: impl Fn(u64, u64) -> u64,
-) {
-    for (word, new) in into.iter().zip(from) {
-        let new = prepare(new);
-        update(word, |old| join(old, new));
+fn join<N: Number>(old: u64, new: u64, swaps: bool) -> u64 {
+    let one = |old: u64, new: u64| {
+        let old = N::from_bits(old);
+        let sum =
+            if swaps { old.swapped().plus(N::from_bits(new)).swapped() } else { old.plus(N::from_bits(new)) };
+        sum.to_bits()
+    };
+    if size_of::<N>() == WORD {
+        return one(old, new);
+    }
+    one(old >> 32, new >> 32) << 32 | one(old, new)
+}
+
+pub(super) fn add_words<N: Number>(into: &[AtomicU64], block: &[Pair], swaps: bool) {
+    let words = into.iter().zip(<[u64]>::ref_from_bytes(block.as_bytes()).unwrap_or_default());
+    if swaps {
+        words.for_each(|(word, &new)| update(word, |old| join::<N>(old, new, true)));
+    } else {
+        words.for_each(|(word, &new)| update(word, |old| join::<N>(old, new, false)));
     }
 }
 
-impl ElementLoop for Into<'_> {
-    type Outcome = Result<(), Misplaced>;
-
-    fn run(self, prepare: impl Fn(u64) -> u64, join: impl Fn(u64, u64) -> u64) -> Self::Outcome {
-        let Self { source, len, memory, offset } = self;
-        let mut at = 0;
-        if !offset.is_multiple_of(WORD) && len > 0 {
-            self.half(0, &prepare, &join)?;
-            at = 4;
-        }
-        let count = (len - at) / WORD;
-        let into = memory.words(offset + at, count)?;
-        let bytes = match source {
-            Source::Bytes(bytes) => bytes.get(at..at + count * WORD).ok_or(Misplaced::Bounds)?,
-            Source::Shared(..) => &[],
-        };
-        match source {
-            Source::Shared(from, start) if let Ok(from) = from.words(start + at, count) => {
-                whole(into, from.iter().map(|word| word.load(Ordering::Relaxed)), &prepare, &join);
-            }
-            Source::Bytes(_) if let Ok(from) = <[u64]>::ref_from_bytes(bytes) => {
-                whole(into, from.iter().copied(), &prepare, &join);
-            }
-            _ => {
-                let mut block = [0u64; BLOCK];
-                for (into, number) in into.chunks(BLOCK).zip(0..) {
-                    let block = &mut block[..into.len()];
-                    source.read(at + number * BLOCK * WORD, block.as_mut_bytes())?;
-                    whole(into, block.iter().copied(), &prepare, &join);
-                }
-            }
-        }
-        if at + count * WORD < len {
-            self.half(at + count * WORD, &prepare, &join)?;
-        }
-        Ok(())
-    }
+/// Adds the one element that `new` begins with to half a word.
+fn add_half<N: Number>(word: &AtomicU64, new: u64, upper: bool, swaps: bool) {
+    let (new, mask) = if upper { (new << 32, !0 << 32) } else { (new, !0 >> 32) };
+    update(word, |old| old & !mask | join::<N>(old, new, swaps) & mask);
 }
 
-/// Does `steps`, the last ones of `recipe`, with `len` bytes from `source` and those from `offset` on in `memory`.
+/// Does `steps`, the last ones of a recipe, with what `sources` have for `len` bytes of elements, and adds it to those from
+/// `offset` on in `memory`.
 ///
 /// # Errors
 /// [`Misplaced`]; nothing was changed. Elements are aligned to their size, and in whole words.
 pub(crate) fn add(
-    recipe: &Recipe,
-    steps: SubOperations,
-    source: Source<'_>,
+    steps: Steps<'_>,
+    sources: Sources<'_>,
     len: usize,
     (memory, offset): (&Shared, usize),
 ) -> Result<(), Misplaced> {
-    let size = recipe.element().bytes();
+    let recipe = steps.recipe;
+    let (element, size) = (recipe.element(), recipe.element().bytes());
     let end = offset.checked_add(len).ok_or(Misplaced::Bounds)?;
     if !offset.is_multiple_of(size) || !len.is_multiple_of(size) {
         return Err(Misplaced::Unaligned);
     }
     let start = offset - offset % WORD;
     memory.words(start, (end - start).div_ceil(WORD))?;
-    if let Source::Bytes(bytes) = source
-        && bytes.len() < len
+    // Numbers came narrow if the origin has rounded them.
+    let narrow = !steps.has(SubOperations::NARROW) && recipe.sub_operations().contains(SubOperations::NARROW);
+    let wire = |bytes: usize| if narrow { bytes / 2 } else { bytes };
+    if let Source::Bytes(bytes) = sources.message
+        && bytes.len() < wire(len)
     {
         return Err(Misplaced::Bounds);
     }
-    by_recipe(recipe, steps, Into { source, len, memory, offset })
-}
-
-/// Into bytes that are sent.
-struct Onward<'a> {
-    memory: &'a Shared,
-    offset: usize,
-    into: &'a mut [u8],
-}
-
-impl ElementLoop for Onward<'_> {
-    type Outcome = Result<(), Misplaced>;
-
-    fn run(self, prepare: impl Fn(u64) -> u64, _: impl Fn(u64, u64) -> u64) -> Self::Outcome {
-        let words = self.memory.words(self.offset, self.into.len() / WORD);
-        if let (Ok(from), Ok(into)) = (words, <[u64]>::mut_from_bytes(self.into)) {
-            for (word, into) in from.iter().zip(into) {
-                *into = prepare(word.load(Ordering::Relaxed));
+    let swaps = recipe.foreign() == Foreign::Target;
+    let (mut block, mut other) = ([Pair([0; 2]); BLOCK], [Pair([0; 2]); BLOCK]);
+    let mut at = 0;
+    while at < len {
+        let place = offset + at;
+        // A half that begins a word, or ends the message, is by itself.
+        let bytes = match (place % WORD, len - at) {
+            (0, rest) if rest >= WORD => (rest - rest % WORD).min(BLOCK_BYTES),
+            _ => WORD / 2,
+        };
+        let (words, pairs) = (bytes.div_ceil(WORD), bytes.div_ceil(size_of::<Pair>()));
+        let block = &mut block[..pairs];
+        sources.message.read(wire(at), &mut block.as_mut_bytes()[..wire(bytes)])?;
+        let operand = match sources.operand {
+            Some(operand) => {
+                let other = &mut other[..pairs];
+                operand.read(at, &mut other.as_mut_bytes()[..bytes])?;
+                other
             }
-            return Ok(());
-        }
-        let mut block = [0u64; BLOCK];
-        for (into, number) in self.into.chunks_mut(BLOCK * WORD).zip(0..) {
-            // The last word may be half one.
-            let block = &mut block[..into.len().div_ceil(WORD)];
-            let bytes = &mut block.as_mut_bytes()[..into.len()];
-            self.memory.read(self.offset + number * BLOCK * WORD, bytes)?;
-            for word in &mut *block {
-                *word = prepare(*word);
+            None => &mut [],
+        };
+        steps.finish(block, operand, bytes, narrow);
+        let into = memory.words(place - place % WORD, words)?;
+        match (into, &*block) {
+            ([word], &[Pair([new, _])]) if bytes < WORD => {
+                by_element!(element, add_half(word, new, !place.is_multiple_of(WORD), swaps));
             }
-            into.copy_from_slice(&block.as_bytes()[..into.len()]);
+            _ => by_element!(element, add_words(into, block, swaps)),
         }
-        Ok(())
+        at += bytes;
     }
+    Ok(())
 }
 
-/// Does `steps`, the first ones of `recipe` and not its addition, with the elements from `offset` on in `memory`; `into` gets
-/// them, whole.
+/// Does `steps`, the first ones of a recipe and not its addition, with the elements that `sources` have from the first on; `into`
+/// gets what is to go to the target: [`Recipe::wire_bytes`] of `len` bytes of elements, the message's in front of the operand's.
 ///
 /// # Errors
 /// [`Misplaced::Bounds`].
 pub(crate) fn prepare(
-    recipe: &Recipe,
-    steps: SubOperations,
-    (memory, offset): (&Shared, usize),
+    steps: Steps<'_>,
+    sources: Sources<'_>,
+    len: usize,
     into: &mut [u8],
 ) -> Result<(), Misplaced> {
-    let onward = Onward { memory, offset, into };
-    if steps.is_empty() {
-        return onward.run(|word| word, |old, _| old);
+    let both = sources.operand.filter(|_| !steps.has(SubOperations::COMBINE));
+    let (first, second) = into.split_at_mut(into.len() / (1 + usize::from(both.is_some())));
+    if steps.steps.is_empty() {
+        sources.message.read(0, first)?;
+        return both.map_or(Ok(()), |operand| operand.read(0, second));
     }
-    by_recipe(recipe, steps, onward)
+    let narrow = steps.has(SubOperations::NARROW);
+    let wire = |bytes: usize| if narrow { bytes / 2 } else { bytes };
+    let (mut block, mut other) = ([Pair([0; 2]); BLOCK], [Pair([0; 2]); BLOCK]);
+    for at in (0..len).step_by(BLOCK_BYTES) {
+        let bytes = (len - at).min(BLOCK_BYTES);
+        // The last may be less than a pair.
+        let pairs = bytes.div_ceil(size_of::<Pair>());
+        let block = &mut block[..pairs];
+        sources.message.read(at, &mut block.as_mut_bytes()[..bytes])?;
+        let operand = match sources.operand {
+            Some(operand) => {
+                let other = &mut other[..pairs];
+                operand.read(at, &mut other.as_mut_bytes()[..bytes])?;
+                other
+            }
+            None => &mut [],
+        };
+        steps.prepare(block, operand, bytes);
+        let run = wire(at)..wire(at) + wire(bytes);
+        let (Some(first), Some(from)) = (first.get_mut(run.clone()), block.as_bytes().get(..wire(bytes)))
+        else {
+            return Err(Misplaced::Bounds);
+        };
+        first.copy_from_slice(from);
+        if both.is_some() {
+            let second = second.get_mut(run).ok_or(Misplaced::Bounds)?;
+            second.copy_from_slice(&operand.as_bytes()[..bytes]);
+        }
+    }
+    Ok(())
 }

@@ -9,10 +9,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Most bytes of elements in a chunk: whole words.
 pub const CHUNK_BYTES: u32 = 4096;
 
-/// Set in [`ChunkHeader::flags`] of the last chunk that a target gets of a message: its origin wants an answer.
-const LAST: u8 = 1;
-/// Set if the chunk's data is a [`LentChunk`].
-const LENT: u8 = 2;
+/// Set in [`ChunkHeader::left`] of the last chunk that a target gets of a message: its origin wants an answer.
+const LAST: u8 = 0x80;
+/// Set there if the chunk's data are [`LentChunk`]s: the message's, and the operand's if there is one.
+const LENT: u8 = 0x40;
 
 /// Header of a chunk. With its twenty-four bytes the elements behind it are as aligned as the packet's header before it.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -21,10 +21,9 @@ pub struct ChunkHeader {
     region: RegionId,
     /// Where the first byte of the message, not of the chunk, belongs in the region.
     offset: U32,
-    recipe: u8,
-    /// The sub-operations that are left for the target.
+    recipe: [u8; 2],
+    /// The sub-operations that are left for the target, with flags.
     left: u8,
-    flags: u8,
     /// Those that are left for it in any chunk of the message.
     wanted: u8,
     factor: U64,
@@ -60,9 +59,8 @@ impl Instruction {
             region: self.region,
             offset: self.offset.into(),
             recipe: self.recipe.code(),
-            left: self.left.bits(),
-            flags: flag(self.last, LAST) | flag(self.lent, LENT),
-            wanted: self.wanted.bits(),
+            left: self.left.bits() as u8 | flag(self.last, LAST) | flag(self.lent, LENT),
+            wanted: self.wanted.bits() as u8,
             factor: self.recipe.factor().into(),
         }
     }
@@ -71,25 +69,27 @@ impl Instruction {
     pub(crate) fn decode(header: &[u8]) -> Option<Self> {
         let header = ChunkHeader::read_from_bytes(header).ok()?;
         let recipe = Recipe::decode(header.recipe, header.factor.get())?;
-        let left = SubOperations::from_bits_retain(header.left);
-        let wanted = SubOperations::from_bits_retain(header.wanted);
-        let sane = recipe.may_be_left(left)
-            && recipe.may_be_left(wanted)
-            && wanted.contains(left)
-            && header.flags & !(LAST | LENT) == 0;
+        let left = SubOperations::from_bits_retain((header.left & !(LAST | LENT)).into());
+        let wanted = SubOperations::from_bits_retain(header.wanted.into());
+        let sane = recipe.may_be_left(left) && recipe.may_be_left(wanted) && wanted.contains(left);
         sane.then_some(Self {
             region: header.region,
             offset: header.offset.get(),
             recipe,
             left,
             wanted,
-            last: header.flags & LAST != 0,
-            lent: header.flags & LENT != 0,
+            last: header.left & LAST != 0,
+            lent: header.left & LENT != 0,
         })
+    }
+
+    /// What the origin has done.
+    pub(crate) fn done(&self) -> SubOperations {
+        self.recipe.sub_operations().difference(self.left)
     }
 }
 
-/// Whether `len` bytes at the envelope's offset are a piece of whole elements of its message. A last one may have none: its
+/// Whether `len` bytes of elements at the envelope's offset are a piece of whole elements of its message. A last one may have none: its
 /// origin only wants the answer.
 pub(crate) fn is_piece(envelope: &Envelope, instruction: &Instruction, len: usize) -> bool {
     let size = instruction.recipe.element().bytes();
@@ -160,7 +160,7 @@ mod tests {
         #[test]
         fn l3_any_bytes_are_an_instruction_that_reads_back_or_none(bytes in any::<[u8; 24]>(), code in 0u8..24, left in 4u8..8) {
             let mut sane = bytes;
-            (sane[12], sane[13], sane[14], sane[15]) = (code, left, bytes[14] & 3, left | bytes[15] & 3);
+            (sane[12], sane[13], sane[14], sane[15]) = (code, 0, left | bytes[14] & 0xc0, left | bytes[15] & 3);
             for mut bytes in [bytes, sane] {
                 let Some(instruction) = Instruction::decode(&bytes) else { continue };
                 prop_assert!(instruction.recipe.may_be_left(instruction.left));

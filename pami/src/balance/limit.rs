@@ -1,8 +1,8 @@
 //! Who does how much: the limit computation of seed 004 (SPEC L-2, L-4).
 //!
-//! A message has `n` chunks. For one set `s` of origin sub-operations after the other, and the fewest `m` that the target
-//! needs to have done, the origin reckons what a chunk costs each side, `o(s)`, `t(s)`, `o(m)` and `t(m)`, by the amount of
-//! processing of each sub-operation and of sending. Let `a` and `b` be the shares of their time that origin and target can
+//! A message has `n` chunks. For each two sets `s` and `m` of origin sub-operations, which have the fewest that the target needs to
+//! have done, the origin reckons what a chunk costs each side, `o(s)`, `t(s)`, `o(m)` and `t(m)`, by the amount of processing of
+//! each sub-operation, as it was measured on this hart, and of sending. Let `a` and `b` be the shares of their time that origin and target can
 //! give. If `L` chunks are processed with `s` and the rest with `m`, both sides are done at the same time when
 //!
 //! ```text
@@ -13,11 +13,13 @@
 //!        a (t(m) - t(s)) + b (o(s) - o(m))
 //! ```
 //!
-//! `L` is the limit on the number of chunks with `s`; the `s` that is done first is taken. `a` and `b` are
+//! `L` is the limit on the number of chunks with `s`; the two that are done first are taken. `a` and `b` are
 //! the idle shares: what a side does is time of its application. So an origin that is busy leaves all to the target, whatever
 //! that says; one that is not does all that it can for a target that is busy.
 
-use super::recipe::{Foreign, Recipe, SubOperations};
+use super::cost::StepCosts;
+use super::recipe::{Recipe, SubOperations};
+use heapless::Vec;
 
 /// The whole of a side's time.
 pub(crate) const ALL_TIME: u16 = 1000;
@@ -53,56 +55,87 @@ pub(crate) struct Workloads {
     pub(crate) available: SubOperations,
 }
 
-// Instructions for a word of one element or two, times ten; counted by the job `accumulate`, means of both architectures.
-/// To lend it to a target in this node, or to copy it into a packet for one, or for another node; and to take it in there.
-const LEND: u64 = 8;
-const COPY: u64 = 40;
-const SEND: u64 = 600;
-const TAKE: u64 = 550;
-/// To load and store it, once in each loop over the elements.
-const LOOP: u64 = 50;
-const SWAP: u64 = 110;
-/// To scale an element, and to add one; to load and store the sum of a word.
-const SCALE: u64 = 12;
-const SUM: u64 = 10;
-const ADD: u64 = 120;
-
-/// Of the sub-operations `steps` in one pass.
-fn effort(recipe: &Recipe, steps: SubOperations) -> u64 {
-    let elements = 8 / recipe.element().bytes() as u64;
-    let adds = steps.contains(SubOperations::ADD);
-    // A foreign target's words are swapped to be added and swapped again; what was swapped before need not be swapped twice.
-    let swaps = match (recipe.foreign(), steps.contains(SubOperations::SWAP), adds) {
-        (Foreign::Target, true, true) => 2,
-        (Foreign::Target, false, true) => 3,
-        (_, swaps, _) => u64::from(swaps),
-    };
-    let scale = if steps.contains(SubOperations::SCALE) { SCALE * elements } else { 0 };
-    let sum = if adds { ADD + SUM * elements } else { 0 };
-    LOOP + swaps * SWAP + scale + sum
+/// What a side's part costs, reckoned by what each sub-operation was measured to cost (`cost`).
+struct Reckoning<'a> {
+    recipe: &'a Recipe,
+    way: Way,
+    costs: &'a StepCosts,
+    /// Of the registered function that the recipe has, for an element; 0 without one.
+    additions: u64,
 }
 
-/// What a word costs the origin that does `steps` with it.
-fn origin(recipe: &Recipe, steps: SubOperations, way: Way) -> u64 {
-    let process = if steps.is_empty() { 0 } else { effort(recipe, steps) };
-    let send = match way {
-        _ if steps.contains(SubOperations::ADD) => 0,
-        Way::Local if steps.is_empty() => LEND,
-        Way::Local => COPY,
-        Way::Torus => SEND,
-    };
-    process + send
+impl Reckoning<'_> {
+    /// Of `steps` with a word of elements, where the origin does `done`. A swap falls on the side that does it; a side computes
+    /// in its own order. What is not combined before has to be swapped twice.
+    fn steps(&self, steps: SubOperations, done: SubOperations) -> u64 {
+        let costs = self.costs;
+        let both = self.recipe.has_operand() && !done.contains(SubOperations::COMBINE);
+        let elements = 8 / self.recipe.element().bytes() as u64;
+        let combine = match self.additions {
+            0 => costs.combine,
+            additions => additions * elements * costs.add,
+        };
+        [
+            (SubOperations::SWAP, costs.swap * (1 + u64::from(both))),
+            (SubOperations::COMBINE, combine),
+            (SubOperations::SCALE, costs.scale),
+            (SubOperations::NARROW, costs.narrow),
+            (SubOperations::ADD, costs.add),
+        ]
+        .into_iter()
+        .filter(|&(step, _)| steps.contains(step))
+        .map(|(_, cost)| cost)
+        .sum()
+    }
+
+    /// Words that are on the way for one of elements, in halves.
+    fn wire(&self, done: SubOperations) -> u64 {
+        self.recipe.wire_bytes(16, done) as u64 / 8
+    }
+
+    /// What a word costs the origin that does `done` with it.
+    fn origin(&self, done: SubOperations) -> u64 {
+        let costs = self.costs;
+        let work = if done.is_empty() { 0 } else { self.steps(done, done) + self.loads() };
+        let send = match self.way {
+            _ if done.contains(SubOperations::ADD) => 0,
+            Way::Local if done.is_empty() => costs.copy / LENT,
+            Way::Local => self.wire(done) * costs.copy / 2,
+            Way::Torus => self.wire(done) * costs.copy * CARRIED / 2,
+        };
+        work + send
+    }
+
+    /// What it costs the target that does the others.
+    fn target(&self, done: SubOperations) -> u64 {
+        let left = self.recipe.sub_operations().difference(done);
+        if left.is_empty() {
+            return 0;
+        }
+        let take = if self.way == Way::Torus { CARRIED } else { 0 };
+        let widen = if self.recipe.sub_operations().difference(left).contains(SubOperations::NARROW) {
+            self.costs.narrow
+        } else {
+            0
+        };
+        self.wire(done) * self.costs.copy * (1 + take) / 2 + widen + self.steps(left, done)
+    }
+
+    /// To have message and operand at hand.
+    fn loads(&self) -> u64 {
+        self.wire(SubOperations::empty()) * self.costs.copy / 2
+    }
 }
 
-/// What it costs the target that does the others.
-fn target(recipe: &Recipe, done: SubOperations, way: Way) -> u64 {
-    let left = recipe.sub_operations().difference(done);
-    let take = if way == Way::Torus { TAKE } else { LEND };
-    if left.is_empty() { 0 } else { take + effort(recipe, left) }
-}
+/// A message that is lent costs its origin so much less than a copy.
+const LENT: u64 = 8;
+/// A word that goes over the torus costs each side so much more than a copy; counted by the job `accumulate`.
+const CARRIED: u64 = 3;
 
 /// The fewest of the first sub-operations without which the target cannot do the rest.
 pub(crate) fn fewest(recipe: &Recipe, available: SubOperations) -> SubOperations {
+    let all = recipe.sub_operations();
+    let available = recipe.among(available);
     let mut done = SubOperations::empty();
     let mut fewest = done;
     for step in recipe.sequence() {
@@ -111,41 +144,66 @@ pub(crate) fn fewest(recipe: &Recipe, available: SubOperations) -> SubOperations
             fewest = done;
         }
     }
-    fewest
+    fewest | all.difference(available).intersection(SubOperations::SWAP)
 }
 
 /// All that an origin can do on this way.
 pub(crate) fn most(recipe: &Recipe, way: Way) -> SubOperations {
     match way {
         Way::Local => recipe.sub_operations(),
-        Way::Torus => recipe.prefix(SubOperations::ADD.complement()),
+        Way::Torus => recipe.sub_operations().difference(SubOperations::ADD),
     }
 }
 
-/// How many of `chunks` the origin processes, and how.
-pub(crate) fn balance(recipe: &Recipe, way: Way, workloads: &Workloads, chunks: u32) -> Plan {
+/// What an origin may do of a recipe, least first: at most `most`, and at least `least`.
+fn parts(recipe: &Recipe, most: SubOperations, least: SubOperations) -> Vec<SubOperations, 10> {
+    let mut parts = Vec::new();
+    let mut done = SubOperations::empty();
+    let swap = recipe.sub_operations().intersection(SubOperations::SWAP);
+    for step in core::iter::once(SubOperations::empty()).chain(recipe.sequence()) {
+        done |= step;
+        for part in [done, done | swap].map(|part| recipe.prefix(part)) {
+            if most.contains(part) && part.contains(least) && !parts.contains(&part) {
+                // There are four steps at most.
+                let _ = parts.push(part);
+            }
+        }
+    }
+    parts
+}
+
+/// How many of `chunks` the origin processes, and how. `additions` is what the recipe's registered function costs.
+pub(crate) fn balance(
+    (recipe, additions): (&Recipe, u16),
+    way: Way,
+    (costs, workloads): (&StepCosts, &Workloads),
+    chunks: u32,
+) -> Plan {
     let most = most(recipe, way);
-    let others = fewest(recipe, workloads.available).intersection(most);
-    let mut plan = Plan { first: others, limit: 0, others };
+    let least = fewest(recipe, workloads.available).intersection(most);
+    let reckoning = Reckoning { recipe, way, costs, additions: additions.into() };
     let (a, b) = (u64::from(workloads.origin.min(ALL_TIME)), u64::from(workloads.target.min(ALL_TIME)));
-    let (origin_m, target_m) = (origin(recipe, others, way), target(recipe, others, way));
     let n = u64::from(chunks);
+    let parts = parts(recipe, most, least);
+    let mut plan = Plan { first: least, limit: 0, others: least };
     // The later of both, times a and b.
-    let mut soonest = (n * origin_m * b).max(n * target_m * a);
-    let mut selected = others;
-    for step in recipe.sequence() {
-        if selected.contains(step) || !most.contains(step) {
+    let mut soonest = u64::MAX;
+    // Some chunks with one part, the others with another: the one converts where the other combines.
+    for &others in &parts {
+        if others.contains(SubOperations::ADD) && others != least {
             continue;
         }
-        selected |= step;
-        let (origin_s, target_s) = (origin(recipe, selected, way), target(recipe, selected, way));
-        let limit = limit(n, (a, b), (origin_s, target_s), (origin_m, target_m));
-        let origin_end = (limit * origin_s + (n - limit) * origin_m) * b;
-        let target_end = (limit * target_s + (n - limit) * target_m) * a;
-        let end = origin_end.max(target_end);
-        if limit > 0 && end < soonest {
-            soonest = end;
-            plan = Plan { first: selected, limit: limit as u32, others };
+        let (origin_m, target_m) = (reckoning.origin(others), reckoning.target(others));
+        for &first in &parts {
+            let (origin_s, target_s) = (reckoning.origin(first), reckoning.target(first));
+            let limit = limit(n, (a, b), (origin_s, target_s), (origin_m, target_m));
+            let origin_end = (limit * origin_s + (n - limit) * origin_m) * b;
+            let target_end = (limit * target_s + (n - limit) * target_m) * a;
+            let end = origin_end.max(target_end);
+            if end < soonest {
+                soonest = end;
+                plan = Plan { first, limit: limit as u32, others };
+            }
         }
     }
     plan
@@ -167,7 +225,7 @@ fn limit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::{Factor, RecipeElement};
+    use crate::balance::{Combination, Factor, Foreign, RecipeElement};
     use proptest::prelude::*;
     use std::vec::Vec;
 
@@ -202,14 +260,26 @@ mod tests {
         }
     }
 
+    const SWAP: SubOperations = SubOperations::SWAP;
+
+    /// With the usual costs, those of a clock that stands still.
+    fn plan(recipe: &Recipe, additions: u16, way: Way, workloads: Workloads, chunks: u32) -> Plan {
+        balance((recipe, additions), way, (&StepCosts::measure(|| 0), &workloads), chunks)
+    }
+
     #[test]
     fn l2_a_busy_origin_gives_the_work_to_the_target() {
-        for recipe in
-            [Recipe::sum(RecipeElement::F64), Recipe::accumulate(Factor::F32(2.0)).converted(Foreign::Target)]
-        {
+        let sum = Recipe::sum(RecipeElement::F64);
+        for recipe in [
+            sum,
+            sum.combined(Combination::Max),
+            Recipe::accumulate(Factor::F32(2.0)).converted(Foreign::Target),
+        ] {
             for way in [Way::Local, Way::Torus] {
-                let plan = balance(&recipe, way, &workloads(0, 1000), 64);
-                assert_eq!((plan.limit, plan.others), (0, SubOperations::empty()), "{recipe:?} {way:?}");
+                let plan = plan(&recipe, 0, way, workloads(0, 1000), 64);
+                let all = [(plan.first, plan.limit > 0), (plan.others, plan.limit < 64)];
+                let none = all.into_iter().all(|(part, some)| !some || part.is_empty());
+                assert!(none, "{recipe:?} {way:?} {plan:?}");
             }
         }
     }
@@ -219,36 +289,58 @@ mod tests {
         let recipe = Recipe::accumulate(Factor::F64(2.0));
         let plans: Vec<Plan> = (0..=1000)
             .step_by(100)
-            .map(|target| balance(&recipe, Way::Local, &workloads(1000, target), 1000))
+            .map(|target| plan(&recipe, 0, Way::Local, workloads(1000, target), 1000))
             .collect();
         let limits: Vec<u32> = plans.iter().map(|plan| plan.limit).collect();
         assert!(limits.is_sorted_by(|busier, idler| busier > idler), "{limits:?}");
         assert!(limits[0] == 1000 && (450..550).contains(&limits[10]), "{limits:?}");
-        for plan in plans {
+        for plan in &plans[1..] {
             assert_eq!((plan.first, plan.others), (recipe.sub_operations(), SubOperations::empty()));
         }
         // Over the torus the addition is left to the target however busy it is.
         let recipe = recipe.converted(Foreign::Message);
-        let plan = balance(&recipe, Way::Torus, &workloads(1000, 0), 1000);
-        assert_eq!((plan.first, plan.limit), (SubOperations::SWAP | SubOperations::SCALE, 1000));
+        let plan = plan(&recipe, 0, Way::Torus, workloads(1000, 0), 1000);
+        assert_eq!((plan.first, plan.limit), (SWAP | SubOperations::SCALE, 1000));
     }
 
     #[test]
     fn l2_what_the_target_does_not_have_is_done_at_the_origin() {
         let recipe = Recipe::accumulate(Factor::I32(2)).converted(Foreign::Message);
-        let available = SubOperations::ADD | SubOperations::SWAP;
-        let plan = balance(&recipe, Way::Torus, &Workloads { origin: 0, target: 1000, available }, 10);
-        assert_eq!((plan.limit, plan.others), (0, SubOperations::SWAP | SubOperations::SCALE));
+        let available = SubOperations::ADD | SWAP;
+        let workloads = |available| Workloads { origin: 0, target: 1000, available };
+        let plan = |available, way| super::tests::plan(&recipe, 0, way, workloads(available), 10);
+        assert_eq!(fewest(&recipe, available), SubOperations::SCALE);
+        let found = plan(available, Way::Torus);
+        assert!(found.first.union(found.others).contains(SubOperations::SCALE), "{found:?}");
         // The addition is the target's, over the torus, whatever it says; it will refuse.
         let none = SubOperations::empty();
-        assert_eq!(
-            balance(&recipe, Way::Torus, &Workloads { origin: 0, target: 0, available: none }, 10).others,
-            most(&recipe, Way::Torus)
-        );
-        assert_eq!(
-            balance(&recipe, Way::Local, &Workloads { origin: 0, target: 0, available: none }, 10).others,
-            recipe.sub_operations()
-        );
+        assert_eq!(plan(none, Way::Torus).others, most(&recipe, Way::Torus));
+        assert_eq!(plan(none, Way::Local).others, recipe.sub_operations());
+    }
+
+    /// However dear conversion and combination are to each other, both sides end at about the same time.
+    #[test]
+    fn l4_conversion_and_combination_are_shared_out() {
+        for (combine, additions, swap) in [
+            (Combination::OwnAlone(0), 1, 400),
+            (Combination::OwnAlone(0), 50, 400),
+            (Combination::Own(0), 9, 100),
+        ] {
+            let recipe = Recipe::sum(RecipeElement::F64).combined(combine).converted(Foreign::Target);
+            let costs = StepCosts { copy: 1, swap, combine: 1, scale: 1, narrow: 1, add: 100 };
+            let reckoning =
+                Reckoning { recipe: &recipe, way: Way::Torus, costs: &costs, additions: additions.into() };
+            let Plan { first, limit, others } =
+                balance((&recipe, additions), Way::Torus, (&costs, &workloads(1000, 1000)), 1000);
+            let ends = |side: &dyn Fn(SubOperations) -> u64| {
+                u64::from(limit) * side(first) + u64::from(1000 - limit) * side(others)
+            };
+            let origin = ends(&|part| reckoning.origin(part));
+            let target = ends(&|part| reckoning.target(part));
+            assert!(origin.abs_diff(target) * 50 < origin, "{origin} {target}: {first:?} {limit} {others:?}");
+            let alone = 1000 * reckoning.target(SubOperations::empty());
+            assert!(target * 9 < alone * 5, "{target} of {alone}");
+        }
     }
 
     proptest! {

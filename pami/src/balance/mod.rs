@@ -10,8 +10,9 @@
 //!          <-----------------------  Ack, or REFUSED
 //! ```
 //!
-//! A [`Process`] adds the elements of a message to those in a region of another task, scaled or with their bytes swapped before:
-//! its [`Recipe`]. The origin cuts the message into chunks and decides for each which sub-operations it does itself; the
+//! A [`Process`] adds the elements of a message to those in a region of another task, as its [`Recipe`] says: combined with an
+//! operand before, by a built-in or a registered function, scaled, rounded to half their length, with their bytes swapped. The
+//! origin cuts the message into chunks and decides for each which sub-operations it does itself; the
 //! [`ChunkHeader`] names those that are left. Within a node it reaches the region's memory, and can do the addition too; and a
 //! chunk of which it does nothing need not be copied: the target reads it where it lies. How the decision is made is the
 //! [`Split`]'s matter; by advice, `limit` computes it.
@@ -40,6 +41,8 @@
 pub(crate) mod advice;
 pub(crate) mod arithmetic;
 pub(crate) mod chunk;
+pub(crate) mod cost;
+pub(crate) mod functions;
 pub(crate) mod limit;
 mod recent_share;
 pub(crate) mod recipe;
@@ -47,8 +50,9 @@ pub(crate) mod state;
 
 pub use advice::{ADVICE_NS, Advice, Rule};
 pub use chunk::{CHUNK_BYTES, ChunkHeader};
+pub use functions::ElementFunction;
 pub use recent_share::{RecentShare, WINDOW_NS};
-pub use recipe::{Factor, Foreign, Recipe, RecipeElement, SubOperations};
+pub use recipe::{Combination, Factor, Foreign, OWN_FUNCTIONS, Recipe, RecipeElement, SubOperations};
 pub(crate) use state::ProcessState;
 
 use crate::dispatch::Done;
@@ -56,6 +60,8 @@ use crate::endpoint::Endpoint;
 use crate::region::RegionHandle;
 use advice::{Advices, Askers};
 use core::ops::Range;
+use cost::StepCosts;
+use functions::Functions;
 use rings::shared::Shared;
 
 /// Who does which sub-operations.
@@ -72,6 +78,15 @@ pub enum Split {
     Advice,
 }
 
+/// The second operand of a message that is combined: as many bytes, of the same elements, read until the local completion.
+#[derive(Clone)]
+pub struct Operand {
+    /// Where it is.
+    pub memory: Shared,
+    /// Its first byte there.
+    pub start: usize,
+}
+
 /// A message to be processed into a region.
 pub struct Process<A: 'static> {
     /// The endpoint whose context does the target's part; it is one of the task that the region belongs to.
@@ -84,6 +99,8 @@ pub struct Process<A: 'static> {
     pub memory: Shared,
     /// The message's bytes in it: whole elements.
     pub range: Range<usize>,
+    /// What the message is combined with, if the recipe says so.
+    pub operand: Option<Operand>,
     /// What is done.
     pub recipe: Recipe,
     /// Who does it.
@@ -102,11 +119,17 @@ pub(crate) struct Processing {
     /// What its client does for others.
     pub(crate) available: SubOperations,
     pub(crate) advices: Advices,
+    pub(crate) functions: Functions,
+    /// What sub-operations cost here, once somebody wanted to know.
+    pub(crate) costs: Option<StepCosts>,
 }
 
 impl Processing {
-    pub(crate) const fn new(available: SubOperations) -> Self {
-        Self { available, advices: Advices::new(), askers: Askers::new() }
+    /// Of a client that does these for others, its functions among them.
+    pub(crate) fn new(available: SubOperations, functions: Functions) -> Self {
+        let registered = SubOperations::OWN.complement().union(functions.bits());
+        let available = available.intersection(registered);
+        Self { available, advices: Advices::new(), askers: Askers::new(), functions, costs: None }
     }
 
     /// Whether nobody waits for advice.

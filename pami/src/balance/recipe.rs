@@ -66,26 +66,93 @@ impl Factor {
 bitflags! {
     /// Sub-operations, each of which runs at the origin or at the target.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub struct SubOperations: u8 {
+    pub struct SubOperations: u16 {
         /// The bytes of each element are put in the opposite order.
         const SWAP = 1;
         /// Each element is multiplied by the factor.
         const SCALE = 2;
         /// Each element is added to the one in the target's memory.
         const ADD = 4;
+        /// Each element becomes what a function makes of it and of the operand's.
+        const COMBINE = 8;
+        /// Each 64-bit floating-point number is rounded to one of 32 bits; so it travels, if the origin does it.
+        const NARROW = 16;
+        /// Those that an application registers, a bit each; a recipe has them as [`COMBINE`](Self::COMBINE).
+        const OWN = 0xff00;
     }
 }
 
-/// Whose elements have their bytes in the order that is not this machine's.
+/// Functions that a client can register.
+pub const OWN_FUNCTIONS: usize = 8;
+
+impl SubOperations {
+    /// The bit of a registered function; none for a number that is none.
+    pub(crate) fn own(number: u8) -> Self {
+        let bit = 1u16.checked_shl(8 + u32::from(number)).unwrap_or(0);
+        Self::from_bits_retain(bit).intersection(Self::OWN)
+    }
+}
+
+/// Whose elements have their bytes in the order that is not this machine's. Each side computes in its own: an origin with the
+/// message's elements, a target with those in its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Foreign {
     /// Neither the message's nor those in the target's memory.
     Neither = 0,
-    /// The message's, as an origin of the other kind would send it.
+    /// The message's and its operand's, as an origin of the other kind would send them.
     Message = 1,
-    /// Those in the target's memory, as a target of the other kind would have it: it adds in that order.
+    /// Those in the target's memory, as a target of the other kind would have it.
     Target = 2,
+}
+
+/// What an element and the operand's become.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Combination {
+    /// Their sum.
+    Sum,
+    /// Their product.
+    Product,
+    /// The smaller; of numbers that do not compare, the element.
+    Min,
+    /// The greater; of numbers that do not compare, the element.
+    Max,
+    /// What the function makes of them that has this [number](crate::Factory::number) at both ends.
+    Own(u8),
+    /// The same of the element alone: the operation has no operand.
+    OwnAlone(u8),
+}
+
+impl Combination {
+    const BUILT_IN: [Self; 4] = [Self::Sum, Self::Product, Self::Min, Self::Max];
+    const OWN: u8 = 8;
+    const ALONE: u8 = 16;
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Own(number) => Self::OWN | number,
+            Self::OwnAlone(number) => Self::ALONE | number,
+            // A combination is no 0.
+            built_in => 1 + Self::BUILT_IN.iter().position(|&other| other == built_in).unwrap_or(0) as u8,
+        }
+    }
+
+    fn decode(code: u8) -> Option<Self> {
+        match code & !7 {
+            0 => Self::BUILT_IN.get(usize::from(code).checked_sub(1)?).copied(),
+            Self::OWN => Some(Self::Own(code & 7)),
+            Self::ALONE => Some(Self::OwnAlone(code & 7)),
+            _ => None,
+        }
+    }
+
+    /// The function's number, if it is a registered one.
+    pub(crate) fn own(self) -> Option<u8> {
+        match self {
+            Self::Own(number) | Self::OwnAlone(number) => Some(number),
+            _ => None,
+        }
+    }
 }
 
 /// A data-processing operation (SPEC L-1).
@@ -94,19 +161,28 @@ pub enum Foreign {
 /// |---|---|
 /// | [`sum`](Self::sum) | add |
 /// | [`accumulate`](Self::accumulate) | scale, add |
-/// | either, [`converted`](Self::converted) from a foreign message | swap, (scale,) add |
-/// | either, converted for a foreign target | (scale,) swap, add |
+/// | either, [`combined`](Self::combined) | combine, (scale,) add |
+/// | any of these, [`narrowed`](Self::narrowed) | (combine, scale,) narrow, add |
+/// | any of these, [`converted`](Self::converted) | the same, and swap at any place before the addition |
+///
+/// An origin does the first of them, as many as it wants, and the swap or not; the target does the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recipe {
     element: RecipeElement,
     factor: Option<u64>,
     foreign: Foreign,
+    combine: Option<Combination>,
+    narrow: bool,
 }
+
+/// All but the swap, in their order.
+const ORDER: [SubOperations; 4] =
+    [SubOperations::COMBINE, SubOperations::SCALE, SubOperations::NARROW, SubOperations::ADD];
 
 impl Recipe {
     /// Adds the message to the target's memory.
     pub const fn sum(element: RecipeElement) -> Self {
-        Self { element, factor: None, foreign: Foreign::Neither }
+        Self { element, factor: None, foreign: Foreign::Neither, combine: None, narrow: false }
     }
 
     /// Scales the message by `factor` and adds it to the target's memory.
@@ -120,13 +196,44 @@ impl Recipe {
         Self { foreign, ..self }
     }
 
+    /// Of the message combined with an [operand](crate::Process::operand) first.
+    #[must_use]
+    pub const fn combined(self, combine: Combination) -> Self {
+        Self { combine: Some(combine), ..self }
+    }
+
+    /// Of numbers rounded to 32 bits before they are added: half as much to send. It is for [`RecipeElement::F64`]; others are
+    /// left as they are.
+    #[must_use]
+    pub const fn narrowed(self) -> Self {
+        Self { narrow: matches!(self.element, RecipeElement::F64), ..self }
+    }
+
     /// What the message and the target's memory are made of.
     pub const fn element(&self) -> RecipeElement {
         self.element
     }
 
+    /// Whether the message is combined with as long an operand.
+    pub const fn has_operand(&self) -> bool {
+        matches!(
+            self.combine,
+            Some(
+                Combination::Sum
+                    | Combination::Product
+                    | Combination::Min
+                    | Combination::Max
+                    | Combination::Own(_)
+            )
+        )
+    }
+
     pub(crate) fn foreign(&self) -> Foreign {
         self.foreign
+    }
+
+    pub(crate) fn combine(&self) -> Option<Combination> {
+        self.combine
     }
 
     /// The factor's bits; 0 without one.
@@ -134,28 +241,38 @@ impl Recipe {
         self.factor.unwrap_or(0)
     }
 
-    /// The sub-operations, in their order.
-    pub fn sequence(&self) -> impl Iterator<Item = SubOperations> {
-        let (first, second) = match self.foreign {
-            Foreign::Neither | Foreign::Message => (SubOperations::SWAP, SubOperations::SCALE),
-            Foreign::Target => (SubOperations::SCALE, SubOperations::SWAP),
-        };
+    /// The sub-operations in their order, but for the swap.
+    pub(crate) fn sequence(&self) -> impl Iterator<Item = SubOperations> {
         let all = self.sub_operations();
-        [first, second, SubOperations::ADD].into_iter().filter(move |&step| all.contains(step))
+        ORDER.into_iter().filter(move |&step| all.contains(step))
     }
 
     /// The sub-operations.
     pub fn sub_operations(&self) -> SubOperations {
         let mut all = SubOperations::ADD;
+        all.set(SubOperations::COMBINE, self.combine.is_some());
         all.set(SubOperations::SCALE, self.factor.is_some());
+        all.set(SubOperations::NARROW, self.narrow);
         all.set(SubOperations::SWAP, self.foreign != Foreign::Neither);
         all
     }
 
-    /// The first sub-operations, as long as they are among `some`.
+    /// What somebody who has `some` can do of the recipe.
+    pub(crate) fn among(&self, some: SubOperations) -> SubOperations {
+        let mut among = some.intersection(self.sub_operations());
+        if let Some(number) = self.combine.and_then(Combination::own) {
+            among.set(SubOperations::COMBINE, some.contains(SubOperations::own(number)));
+        }
+        among
+    }
+
+    /// The first sub-operations, as long as they are among `some`, and the swap if it is. The addition is behind all others.
     pub fn prefix(&self, some: SubOperations) -> SubOperations {
+        let all = self.sub_operations();
         let taken = self.sequence().take_while(|&step| some.contains(step));
-        taken.fold(SubOperations::empty(), SubOperations::union)
+        let taken =
+            taken.fold(some.intersection(all).intersection(SubOperations::SWAP), SubOperations::union);
+        if taken == all { all } else { taken.difference(SubOperations::ADD) }
     }
 
     /// Whether `left` is what a target can be left with: the addition, and what comes right before it.
@@ -164,17 +281,43 @@ impl Recipe {
         left.contains(SubOperations::ADD) && self.sub_operations().contains(left) && self.prefix(done) == done
     }
 
-    /// All but the factor's bits, as a byte.
-    pub(crate) fn code(&self) -> u8 {
-        self.element as u8 | u8::from(self.factor.is_some()) << 2 | (self.foreign as u8) << 3
+    /// Bytes that `elements` bytes of elements take on their way, once `done` is done at the origin.
+    pub(crate) fn wire_bytes(&self, elements: usize, done: SubOperations) -> usize {
+        let (halves, operands) = self.shape(done);
+        elements / halves * operands
+    }
+
+    /// Bytes of elements that `wire` bytes hold; `None` if these are not whole elements.
+    pub(crate) fn element_bytes(&self, wire: usize, done: SubOperations) -> Option<usize> {
+        let (halves, operands) = self.shape(done);
+        let one = self.element.bytes() / halves * operands;
+        wire.is_multiple_of(one).then(|| wire / operands * halves)
+    }
+
+    /// How many of an element's halves, or wholes, go as one, and how many elements for one of the result.
+    fn shape(&self, done: SubOperations) -> (usize, usize) {
+        let halves = if self.narrow && done.contains(SubOperations::NARROW) { 2 } else { 1 };
+        let operands = if self.has_operand() && !done.contains(SubOperations::COMBINE) { 2 } else { 1 };
+        (halves, operands)
+    }
+
+    /// All but the factor's bits.
+    pub(crate) fn code(&self) -> [u8; 2] {
+        let flags =
+            u8::from(self.factor.is_some()) << 2 | (self.foreign as u8) << 3 | u8::from(self.narrow) << 5;
+        [self.element as u8 | flags, self.combine.map_or(0, Combination::code)]
     }
 
     /// What [`code`](Self::code) and [`factor`](Self::factor) say; `None` if they are of no recipe.
-    pub(crate) fn decode(code: u8, factor: u64) -> Option<Self> {
-        let foreign = [Foreign::Neither, Foreign::Message, Foreign::Target].get(usize::from(code >> 3))?;
+    pub(crate) fn decode([code, combine]: [u8; 2], factor: u64) -> Option<Self> {
+        let foreign =
+            [Foreign::Neither, Foreign::Message, Foreign::Target].get(usize::from(code >> 3 & 3))?;
         let element = RecipeElement::ALL[usize::from(code & 3)];
         let factor = (code & 4 != 0).then_some(factor);
-        Some(Self { element, factor, foreign: *foreign })
+        let combine = if combine == 0 { None } else { Some(Combination::decode(combine)?) };
+        let narrow = code & 0x20 != 0;
+        let sane = code >> 6 == 0 && (!narrow || element == RecipeElement::F64);
+        sane.then_some(Self { element, factor, foreign: *foreign, combine, narrow })
     }
 }
 
@@ -184,38 +327,76 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn l1_sub_operations_have_one_order_and_the_origin_does_the_first() {
+    fn l1_sub_operations_have_one_order_but_for_the_swap_and_the_origin_does_the_first() {
         use SubOperations as S;
         let accumulate = Recipe::accumulate(Factor::F64(2.0));
-        let cases: [(Recipe, &[S]); 4] = [
-            (Recipe::sum(RecipeElement::I32), &[S::ADD]),
-            (accumulate, &[S::SCALE, S::ADD]),
-            (accumulate.converted(Foreign::Message), &[S::SWAP, S::SCALE, S::ADD]),
-            (accumulate.converted(Foreign::Target), &[S::SCALE, S::SWAP, S::ADD]),
+        let cases: [(Recipe, &[S], bool); 6] = [
+            (Recipe::sum(RecipeElement::I32), &[S::ADD], false),
+            (accumulate, &[S::SCALE, S::ADD], false),
+            (accumulate.converted(Foreign::Message), &[S::SCALE, S::ADD], true),
+            (accumulate.converted(Foreign::Target).narrowed(), &[S::SCALE, S::NARROW, S::ADD], true),
+            (
+                accumulate.combined(Combination::Max).narrowed(),
+                &[S::COMBINE, S::SCALE, S::NARROW, S::ADD],
+                false,
+            ),
+            (
+                Recipe::sum(RecipeElement::I32).combined(Combination::Own(7)).narrowed(),
+                &[S::COMBINE, S::ADD],
+                false,
+            ),
         ];
-        for (recipe, sequence) in cases {
+        for (recipe, sequence, swaps) in cases {
             assert_eq!(recipe.sequence().collect::<Vec<_>>(), sequence);
+            assert_eq!(recipe.sub_operations().contains(S::SWAP), swaps);
             assert_eq!(recipe.prefix(S::all()), recipe.sub_operations());
-            assert_eq!(recipe.prefix(S::all().difference(sequence[0])), S::empty());
-            // A target is left with a tail of the sequence, the addition in it.
+            let swap = if swaps { S::SWAP } else { S::empty() };
+            assert_eq!(recipe.prefix(S::all().difference(sequence[0])), swap);
+            // A target is left with a tail of the sequence, the addition in it, with the swap or without.
             for bits in 0..=u8::MAX {
-                let left = S::from_bits_retain(bits);
+                let left = S::from_bits_retain(bits.into());
                 let tail = (0..sequence.len())
-                    .any(|first| sequence[first..].iter().copied().fold(S::empty(), S::union) == left);
-                assert_eq!(recipe.may_be_left(left), tail, "{recipe:?} {left:?}");
+                    .map(|first| sequence[first..].iter().copied().fold(S::empty(), S::union));
+                let may = tail.flat_map(|tail| [tail, tail | swap]).any(|tail| tail == left);
+                assert_eq!(recipe.may_be_left(left), may, "{recipe:?} {left:?}");
             }
         }
     }
 
     #[test]
+    fn l2_a_registered_function_is_what_its_number_is_of_all_that_somebody_has() {
+        let recipe = Recipe::sum(RecipeElement::F64).combined(Combination::Own(2));
+        let add = SubOperations::ADD;
+        assert_eq!(recipe.among(add | SubOperations::COMBINE | SubOperations::own(1)), add);
+        assert_eq!(recipe.among(add | SubOperations::own(2)), add | SubOperations::COMBINE);
+        assert_eq!((SubOperations::own(7).bits(), SubOperations::own(8).bits()), (1 << 15, 0));
+    }
+
+    #[test]
+    fn l1_what_is_sent_is_as_much_as_is_left_to_be_combined_and_narrow_as_it_is() {
+        let recipe = Recipe::sum(RecipeElement::F64).combined(Combination::Sum).narrowed();
+        let (combine, narrow) = (SubOperations::COMBINE, SubOperations::NARROW);
+        for (done, bytes) in [(SubOperations::empty(), 160), (combine, 80), (combine | narrow, 40)] {
+            assert_eq!(recipe.wire_bytes(80, done), bytes);
+            assert_eq!(recipe.element_bytes(bytes, done), Some(80));
+            assert_eq!(recipe.element_bytes(bytes + 2, done), None);
+        }
+        assert_eq!(
+            Recipe::sum(RecipeElement::F64).combined(Combination::OwnAlone(1)).wire_bytes(80, narrow),
+            80
+        );
+    }
+
+    #[test]
     fn l3_a_recipe_reads_back_what_was_written_and_nothing_else() {
         let mut seen = 0;
-        for code in 0..=u8::MAX {
-            let Some(recipe) = Recipe::decode(code, 7) else { continue };
-            assert_eq!(recipe.code(), code);
-            assert_eq!(Recipe::decode(code, recipe.factor()), Some(recipe));
+        for code in 0..=u16::MAX {
+            let Some(recipe) = Recipe::decode(code.to_be_bytes(), 7) else { continue };
+            assert_eq!(recipe.code(), code.to_be_bytes());
+            assert_eq!(Recipe::decode(recipe.code(), recipe.factor()), Some(recipe));
             seen += 1;
         }
-        assert_eq!(seen, 4 * 2 * 3);
+        // Elements, of which one may be narrowed; with a factor; whose order; what they are combined by.
+        assert_eq!(seen, (4 + 1) * 2 * 3 * (1 + 4 + 2 * OWN_FUNCTIONS));
     }
 }

@@ -1,7 +1,7 @@
 //! What an origin knows of a message that it processes.
 
-use super::Split;
 use super::recipe::{Recipe, SubOperations};
+use super::{Operand, Split};
 use crate::region::{RegionFault, RegionId};
 use core::ops::Range;
 use rings::shared::Shared;
@@ -24,14 +24,15 @@ pub(crate) struct ProcessState {
     message: ProcessRequest,
     /// `None` once it is no longer read.
     memory: Option<Shared>,
+    operand: Option<Operand>,
     plan: Option<Bounds>,
     /// What is left for the target in any chunk that it gets.
     wanted: SubOperations,
     /// Since when it waits for advice, and whether it has asked.
     waits_since: Option<u64>,
     has_asked: bool,
-    /// Region that the target reads the message from.
-    lent: Option<RegionId>,
+    /// Regions that the target reads the message and its operand from.
+    lent: [Option<RegionId>; 2],
     /// What went wrong here.
     fault: Option<RegionFault>,
 }
@@ -103,15 +104,16 @@ impl Bounds {
 
 impl ProcessState {
     /// One of which nothing is decided.
-    pub(crate) fn new(message: ProcessRequest, memory: Shared) -> Self {
+    pub(crate) fn new(message: ProcessRequest, memory: Shared, operand: Option<Operand>) -> Self {
         Self {
             message,
             memory: Some(memory),
+            operand,
             plan: None,
             wanted: SubOperations::empty(),
             waits_since: None,
             has_asked: false,
-            lent: None,
+            lent: [None; 2],
             fault: None,
         }
     }
@@ -124,6 +126,11 @@ impl ProcessState {
     /// Where it is, while it is read.
     pub(crate) fn memory(&self) -> Option<&Shared> {
         self.memory.as_ref()
+    }
+
+    /// What it is combined with, while that is read.
+    pub(crate) fn operand(&self) -> Option<&Operand> {
+        self.operand.as_ref()
     }
 
     /// Who does what, if that is decided, and how much is done.
@@ -146,14 +153,14 @@ impl ProcessState {
         self.wanted = wanted;
     }
 
-    /// The region that the target reads it from, if it is lent.
-    pub(crate) fn lent(&self) -> Option<RegionId> {
+    /// The regions that the target reads it and its operand from, if it is lent.
+    pub(crate) fn lent(&self) -> [Option<RegionId>; 2] {
         self.lent
     }
 
-    /// It is lent by this region; without one it is copied.
-    pub(crate) fn lend(&mut self, region: Option<RegionId>) {
-        self.lent = region;
+    /// It is lent by these regions; without any it is copied.
+    pub(crate) fn lend(&mut self, regions: [Option<RegionId>; 2]) {
+        self.lent = regions;
     }
 
     /// Since when it waits for advice: from now on, if it did not.
@@ -204,15 +211,16 @@ impl ProcessState {
 
     /// Lets go of the message once all is queued. Returns whether its memory is the caller's again.
     pub(crate) fn all_queued(&mut self) -> bool {
-        if self.lent.is_none() {
-            self.memory = None;
+        let lent = self.lent[0].is_some();
+        if !lent {
+            (self.memory, self.operand) = (None, None);
         }
-        self.lent.is_none()
+        !lent
     }
 
-    /// As [`all_queued`](Self::all_queued), for good; the region that the message is lent by is to be deregistered.
-    pub(crate) fn give_up(&mut self) -> Option<RegionId> {
-        self.memory = None;
-        self.lent.take()
+    /// As [`all_queued`](Self::all_queued), for good; the regions that the message is lent by are to be deregistered.
+    pub(crate) fn give_up(&mut self) -> [Option<RegionId>; 2] {
+        (self.memory, self.operand) = (None, None);
+        core::mem::take(&mut self.lent)
     }
 }

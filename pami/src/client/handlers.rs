@@ -1,5 +1,6 @@
-//! The handlers of a client: each context is made with a copy of them.
+//! The handlers of a client, and the functions that process its messages: each context is made with a copy of them.
 
+use crate::balance::functions::{Functions, Own};
 use crate::context::{DeferringHandler, Handler};
 use crate::device::Port;
 use crate::packet::{DEFERRING, DEFERRING_IDS, DISPATCH_IDS};
@@ -11,12 +12,13 @@ pub(crate) struct Handlers<P: Port> {
     plain: [Option<Handler<P>>; DISPATCH_IDS],
     /// From id [`DEFERRING`] on.
     deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
+    functions: Functions,
 }
 
 impl<P: Port> Handlers<P> {
     /// None yet.
     pub(crate) fn new() -> Self {
-        Self { plain: [None; DISPATCH_IDS], deferring: [None; DEFERRING_IDS] }
+        Self { plain: [None; DISPATCH_IDS], deferring: [None; DEFERRING_IDS], functions: Functions::NONE }
     }
 
     /// Adds a handler under an id, or under the lowest that is free. Returns the id.
@@ -37,6 +39,26 @@ impl<P: Port> Handlers<P> {
         handler: DeferringHandler<P>,
     ) -> Result<u8, FactoryError> {
         add(&mut self.deferring, (DEFERRING, "ids of handlers that may want later"), id, handler)
+    }
+
+    /// Adds a function that processes messages, under the lowest number that is free. Returns that.
+    ///
+    /// # Errors
+    /// [`FactoryError::Exhausted`]
+    pub(crate) fn add_function(&mut self, own: Own) -> Result<u8, FactoryError> {
+        add(&mut self.functions.0, (0, "functions that process messages"), None, own)
+    }
+
+    /// Removes the function of a number.
+    pub(crate) fn remove_function(&mut self, number: u8) {
+        if let Some(place) = self.functions.0.get_mut(usize::from(number)) {
+            *place = None;
+        }
+    }
+
+    /// For a context: the functions.
+    pub(super) fn functions(&self) -> Functions {
+        self.functions
     }
 
     /// Removes the handler under an id.

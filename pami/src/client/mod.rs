@@ -383,7 +383,7 @@ impl<N: Node> Client<N> {
             rendezvous_from: self.configuration.rendezvous_from,
             handlers: self.handlers.plain(),
             deferring: self.handlers.deferring(),
-            processing: Processing::new(self.configuration.sub_operations),
+            processing: Processing::new(self.configuration.sub_operations, self.handlers.functions()),
             parts: Parts {
                 operations: Operations::new(memory.operations),
                 receive_requests: ReceiveRequests::new(

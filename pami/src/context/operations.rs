@@ -263,14 +263,14 @@ impl<P: Port> Active<P> {
         operation.awaits = Awaits::Nobody;
         operation.result = Err(error);
         let lent = match &mut operation.action {
-            Action::Send(state) => state.give_up(),
+            Action::Send(state) => [state.give_up(), None],
             Action::Process(state) => state.give_up(),
             action => {
                 *action = Action::Over;
-                None
+                [None; 2]
             }
         };
-        if let Some(region) = lent {
+        for region in lent.into_iter().flatten() {
             self.port.deregister(region);
         }
         self.operations.give_up(number);

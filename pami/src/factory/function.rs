@@ -1,6 +1,7 @@
 //! The functions that can be registered, each with the settings that one factory of it may have.
 
-use crate::balance::Split;
+use crate::balance::functions::Own;
+use crate::balance::{ElementFunction, Split};
 use crate::client::{Client, Node};
 use crate::collective::{Algorithm, CallError, Collective, Tuning, catalogue};
 use crate::context::{DeferringHandler, Handler};
@@ -80,6 +81,17 @@ pub struct ProcessFunction {
     /// Who does which sub-operations (SPEC L-4): each factory has rules of its own. Several may add to the same elements;
     /// the results are the same bit for bit.
     pub split: Split,
+}
+
+/// A sub-operation of the application's own: [`Combination::Own`](crate::Combination::Own), or
+/// [`OwnAlone`](crate::Combination::OwnAlone), of its [number](crate::Factory::number). To be registered before the client has
+/// contexts, and at all tasks in the same order.
+#[derive(Clone, Copy, Debug)]
+pub struct SubOperationFunction {
+    /// What it does.
+    pub function: ElementFunction,
+    /// What it costs for an element: so many times as much as to add one to the target's memory, 1 at least (SPEC L-2).
+    pub additions: u16,
 }
 
 /// [`collect`](crate::Active::collect): one collective operation.
@@ -165,6 +177,19 @@ impl<N: Node> Settle<N> for FenceFunction {
 impl<N: Node> Settle<N> for ProcessFunction {
     fn settle(self, _: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
         Ok(Settings { split: self.split, ..usual })
+    }
+}
+
+impl<N: Node> Settle<N> for SubOperationFunction {
+    fn settle(self, client: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
+        let Self { function, additions } = self;
+        let dispatch = client.handlers()?.add_function(Own { function, additions })?;
+        Ok(Settings { dispatch, ..usual })
+    }
+
+    fn undo(client: &mut Client<N>, settings: &Settings) -> Result<(), FactoryError> {
+        client.handlers()?.remove_function(settings.dispatch);
+        Ok(())
     }
 }
 

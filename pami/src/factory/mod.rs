@@ -15,6 +15,7 @@
 //! | [`RmwFunction`] | the same | [`rmw`] |
 //! | [`FenceFunction`] | | [`fence`], [`fence_tasks`] |
 //! | [`ProcessFunction`] | who does which sub-operations | [`process`] |
+//! | [`SubOperationFunction`] | a function, what it costs | [`process`] of a recipe with its number |
 //! | [`CollectFunction`] | collective, algorithm, tuning | [`collect`] |
 //! | [`ReceiveFunction`] | dispatch id, handler | |
 //! | [`DeferringReceiveFunction`] | dispatch id, handler | [`accept`] of what was kept |
@@ -156,7 +157,7 @@ pub use crate::registry::{FactoryError, FactoryMemory, PROTOCOLS};
 pub use execute::Outgoing;
 pub use function::{
     CollectFunction, DeferringReceiveFunction, FenceFunction, Function, GetFunction, ImmediateFunction,
-    ProcessFunction, PutFunction, ReceiveFunction, RmwFunction, SendFunction,
+    ProcessFunction, PutFunction, ReceiveFunction, RmwFunction, SendFunction, SubOperationFunction,
 };
 pub use process::Contribution;
 pub use registry::{Protocol, Unregistered};

@@ -1,8 +1,8 @@
 //! The instruction to process a message.
 
 use super::Factory;
-use super::function::ProcessFunction;
-use crate::balance::{Recipe, Split};
+use super::function::{ProcessFunction, SubOperationFunction};
+use crate::balance::{Operand, Recipe, Split};
 use crate::context::terms::InMemory;
 use crate::context::{Active, Done, ObjectMemory, Process};
 use crate::device::Port;
@@ -24,6 +24,8 @@ pub struct Contribution<P: Port> {
     pub memory: Shared,
     /// The message's bytes in it: whole elements.
     pub range: Range<usize>,
+    /// What the message is combined with, if the recipe says so.
+    pub operand: Option<Operand>,
     /// What is done.
     pub recipe: Recipe,
     /// Called when the message's memory is no longer read.
@@ -34,8 +36,15 @@ pub struct Contribution<P: Port> {
 
 impl<P: Port> Contribution<P> {
     fn by(self, split: Split) -> Process<P> {
-        let Self { target, region, offset, memory, range, recipe, local_done, remote_done } = self;
-        Process { target, region, offset, memory, range, recipe, split, local_done, remote_done }
+        let Self { target, region, offset, memory, range, operand, recipe, local_done, remote_done } = self;
+        Process { target, region, offset, memory, range, operand, recipe, split, local_done, remote_done }
+    }
+}
+
+impl Factory<SubOperationFunction> {
+    /// What recipes call the function by.
+    pub fn number(&self) -> u8 {
+        self.settings().dispatch
     }
 }
 

@@ -32,8 +32,8 @@ fn parse(line: &str) -> Option<((String, String, String), Row)> {
 fn rows(outcome: &Outcome) -> Rows {
     expect_clean(outcome);
     let rows: Rows = outcome.lines().filter_map(|line| parse(&line.text)).collect();
-    assert_eq!(rows.len(), 7 * 3 * 3, "{}", outcome.explain());
-    assert!(outcome.lines().any(|line| line.text.contains("63 rows, 0 elements wrong")));
+    assert_eq!(rows.len(), 13 * 3 * 3, "{}", outcome.explain());
+    assert!(outcome.lines().any(|line| line.text.contains("117 rows, 0 elements wrong")));
     rows
 }
 
@@ -57,18 +57,18 @@ on_both_architectures! {
         let run = job(arch).torus("1").harts(2).mode(Mode::Vn).icount(true);
         let rows = rows(&run.run().unwrap());
         let recipes = ["accumulate-f64", "accumulate-f32", "accumulate-i64", "accumulate-i32", "sum-f64"];
-        let swaps = ["combine-swap-f64", "combine-swap-to-foreign-f64"];
+        let others = ["swap-f64", "swap-to-foreign-f64", "narrow-f64", "combine-f64", "combine-narrow-f64", "log-sum-exp-f64"];
         for recipe in recipes {
             let gain = gain(&rows, recipe, "both idle");
             assert!(gain >= 1.8, "{recipe}: {gain:.2}");
             let advice = row(&rows, recipe, "both idle", "advice");
             assert!((40..=60).contains(&advice.by_origin) && advice.target > 0, "{recipe}");
         }
-        for recipe in swaps {
+        for recipe in others {
             let gain = gain(&rows, recipe, "both idle");
             assert!(gain >= 1.5, "{recipe}: {gain:.2}");
         }
-        for recipe in recipes.into_iter().chain(swaps) {
+        for recipe in recipes.into_iter().chain(others) {
             let (alone, advice) = (row(&rows, recipe, "busy target", "target only"), row(&rows, recipe, "busy target", "advice"));
             assert!(advice.by_origin >= 90 && advice.target * 8 < alone.target, "{recipe}: {} % of {} by the origin", advice.by_origin, advice.target);
             let (alone, advice) = (row(&rows, recipe, "busy origin", "target only"), row(&rows, recipe, "busy origin", "advice"));
@@ -78,7 +78,22 @@ on_both_architectures! {
         }
     }
 
-    fn l5_all_splits_have_the_same_bits_over_the_torus(arch) {
+    /// What is combined has half as many bytes to go, and what is dear is shared out; the addition is the target's.
+    fn l2_l5_over_the_torus_what_is_combined_by_advice_has_the_same_bits_and_pays(arch) {
         rows(&job(arch).torus("2").args(["--count", "1001"]).run().unwrap());
+        let counted = job(arch).torus("2").icount(true).run().unwrap();
+        let counted = rows(&counted);
+        for (recipe, least) in [
+            ("combine-f64", 1.2),
+            ("combine-swap-to-foreign-f64", 1.25),
+            ("combine-narrow-f64", 1.15),
+            ("log-sum-exp-f64", 1.6),
+            ("log-sum-exp-narrow-f64", 1.6),
+        ] {
+            let idle = gain(&counted, recipe, "both idle");
+            assert!(idle >= least, "{recipe}: {idle:.2}");
+            let busy = gain(&counted, recipe, "busy target");
+            assert!(busy >= 1.15, "{recipe}: {busy:.2}, with a busy target");
+        }
     }
 }

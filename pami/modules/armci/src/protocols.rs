@@ -246,6 +246,7 @@ impl<P: Port> Protocols<P> {
             offset: ends.offset + remote,
             memory: ends.memory.clone(),
             range: start..start + len as usize,
+            operand: None,
             recipe,
             local_done: Some(self.completions.done(request)),
             remote_done: None,

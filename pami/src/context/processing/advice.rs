@@ -60,7 +60,8 @@ impl<P: Port> Active<P> {
             if blocked.contains(&path) {
                 return false;
             }
-            let (dispatch, offset, origin) = (available.bits(), idle.into(), transport.me());
+            let [functions, dispatch] = available.bits().to_be_bytes();
+            let (offset, origin) = (u32::from(functions) << 16 | u32::from(idle), transport.me());
             let envelope =
                 Envelope { kind: Kind::Advice, dispatch, origin, target, message: 0, offset, total: 0 };
             let sent = port.push_bcopy(path, &envelope, &[], &[]).is_ok();
@@ -73,8 +74,9 @@ impl<P: Port> Active<P> {
 
     /// A target's answer.
     pub(crate) fn advice_arrived(&mut self, envelope: &Envelope) {
-        let available = SubOperations::from_bits_truncate(envelope.dispatch);
-        let idle = envelope.offset.min(limit::ALL_TIME.into()) as u16;
+        let functions = (envelope.offset >> 16) as u8;
+        let available = SubOperations::from_bits_truncate(u16::from_be_bytes([functions, envelope.dispatch]));
+        let idle = (envelope.offset as u16).min(limit::ALL_TIME);
         let now = self.port.now_ns();
         let known = self.processing.advices.answered(envelope.origin, now, Advice { available, idle });
         if !known {

@@ -3,9 +3,10 @@
 use crate::balance::Split;
 use crate::balance::advice::{ADVICE_TIMEOUT_NS, Advice, Rule, Wanted};
 use crate::balance::chunk::{CHUNK_BYTES, ChunkHeader};
+use crate::balance::cost::StepCosts;
 use crate::balance::limit;
 use crate::balance::limit::{Plan, Way, Workloads};
-use crate::balance::recipe::SubOperations;
+use crate::balance::recipe::{Combination, Recipe, SubOperations};
 use crate::balance::state::{Bounds, ProcessRequest, ProcessState};
 use crate::context::{Active, Operation};
 use crate::device::{Path, Port};
@@ -17,10 +18,18 @@ use crate::region::{Memory, Rights};
 const LEND_FROM: u32 = 512;
 
 impl<P: Port> Active<P> {
-    /// Bytes of a chunk's elements: as many as a packet has room for.
-    pub(super) fn chunk_bytes(&self) -> u32 {
-        let room = self.port.mtu().saturating_sub(size_of::<ChunkHeader>());
-        ((room - room % 8) as u32).clamp(8, CHUNK_BYTES)
+    /// Bytes of the elements of a chunk with which `done` is done: those for which a packet has room.
+    pub(super) fn chunk_bytes(&self, recipe: &Recipe, done: SubOperations) -> u32 {
+        let room = self.port.mtu().saturating_sub(size_of::<ChunkHeader>()).min(CHUNK_BYTES as usize);
+        // Whole words, some of which go as a half, and some twice.
+        let words = 2 * room / recipe.wire_bytes(16, done);
+        (8 * words as u32).max(8)
+    }
+
+    /// What the registered function of a recipe costs; 0 without one.
+    fn additions(&self, recipe: &Recipe) -> u16 {
+        let own = recipe.combine().and_then(Combination::own);
+        own.and_then(|number| self.processing.functions.get(number)).map_or(0, |own| own.additions.max(1))
     }
 
     /// Decides who does what; `None` while advice is missing.
@@ -35,7 +44,7 @@ impl<P: Port> Active<P> {
         }
         let way = if matches!(path, Path::Local(_)) { Way::Local } else { Way::Torus };
         let ProcessRequest { total, recipe, split, .. } = *state.message();
-        let chunk = self.chunk_bytes();
+        let chunk = self.chunk_bytes(&recipe, SubOperations::empty());
         let chunks = total.div_ceil(chunk);
         let most = limit::most(&recipe, way);
         let at_target = Plan { first: SubOperations::empty(), limit: 0, others: SubOperations::empty() };
@@ -49,13 +58,16 @@ impl<P: Port> Active<P> {
                 rules.iter().find(fits).map_or(at_target, |rule| Plan {
                     first: recipe.prefix(rule.origin).intersection(most),
                     limit: (u64::from(chunks) * u64::from(rule.chunks.min(1000)) / 1000) as u32,
-                    ..at_target
+                    others: recipe.prefix(rule.others.difference(SubOperations::ADD)),
                 })
             }
             Split::Advice => match self.find_advice(state, path, target)? {
                 Some(Advice { available, idle }) => {
                     let workloads = Workloads { origin: self.advice().idle, target: idle, available };
-                    limit::balance(&recipe, way, &workloads, chunks)
+                    let additions = self.additions(&recipe);
+                    let Self { processing, port, .. } = self;
+                    let costs = processing.costs.get_or_insert_with(|| StepCosts::measure(|| port.now_ns()));
+                    limit::balance((&recipe, additions), way, (costs, &workloads), chunks)
                 }
                 None => at_target,
             },
@@ -82,8 +94,15 @@ impl<P: Port> Active<P> {
             && total - limit >= LEND_FROM
             && let Some(memory) = state.memory()
         {
-            let lent = self.port.register(Memory::Shared(memory.clone()), Rights::READ).ok();
-            state.lend(lent);
+            let operand = state.operand().map(|operand| operand.memory.clone());
+            let mut lend = |memory| self.port.register(Memory::Shared(memory), Rights::READ).ok();
+            let message = lend(memory.clone());
+            let other = operand.clone().filter(|_| message.is_some()).and_then(&mut lend);
+            if other.is_some() == operand.is_some() {
+                state.lend([message, other]);
+            } else if let Some(message) = message {
+                self.port.deregister(message);
+            }
         }
         // What is added here does not go to the target.
         let front = if limit > 0 { first } else { others };

@@ -2,10 +2,11 @@
 
 use super::arrival::add_chunk;
 use crate::acks::named;
+use crate::balance::Operand;
 use crate::balance::arithmetic;
-use crate::balance::arithmetic::Source;
+use crate::balance::arithmetic::{Source, Sources, Steps};
 use crate::balance::chunk::{Instruction, LentChunk};
-use crate::balance::recipe::SubOperations;
+use crate::balance::recipe::{Combination, SubOperations};
 use crate::balance::state::{Bounds, ProcessRequest, ProcessState};
 use crate::context::terms::{Here, Terms};
 use crate::context::{Active, Operation, Process};
@@ -17,10 +18,17 @@ use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, Rights};
 use crate::transport::Queued;
 use core::ops::Range;
+use rings::shared::Shared;
 use zerocopy::IntoBytes;
 
 /// Bytes that are added in place by one advance at most.
 const PLACED_AT_ONCE: u32 = 64 << 10;
+
+/// A message from `start` on, and its operand from `at` bytes on.
+fn sources<'a>(memory: &'a Shared, start: usize, operand: Option<&'a Operand>, at: u32) -> Sources<'a> {
+    let operand = operand.map(|operand| Source::Shared(&operand.memory, operand.start + at as usize));
+    Sources { message: Source::Shared(memory, start), operand }
+}
 
 impl<P: Port> Active<P> {
     /// Processes a message into a region of another task, some of it here and the rest there. It is ordered on its path as
@@ -29,20 +37,41 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with it:
     /// [`SendError::Range`] if `range` is not whole elements inside the memory, [`SendError::Region`] with
-    /// [`RegionFault::Unaligned`] if they would not be aligned in the region.
+    /// [`RegionFault::Unaligned`] if they would not be aligned in the region; [`SendError::Operand`] and
+    /// [`SendError::SubOperation`] if what the recipe combines is not there.
     pub fn process(&mut self, process: Process<P>) -> Result<(), SendError> {
         self.process_on(process, Here(None))
     }
 
     pub(crate) fn process_on<T: Terms<P>>(&mut self, process: Process<P>, terms: T) -> Result<(), SendError> {
-        let Process { target, region, offset, memory, range, recipe, split, local_done, remote_done } =
-            process;
+        let Process {
+            target,
+            region,
+            offset,
+            memory,
+            range,
+            operand,
+            recipe,
+            split,
+            local_done,
+            remote_done,
+        } = process;
         let path = terms.path(self, target)?;
         let size = recipe.element().bytes();
         let inside = range.start <= range.end && range.end <= memory.len();
         let len = range.end.wrapping_sub(range.start);
         if !inside || !len.is_multiple_of(size) {
             return Err(SendError::Range);
+        }
+        let reaches =
+            |operand: &Operand| operand.start.checked_add(len).is_some_and(|end| end <= operand.memory.len());
+        if operand.is_some() != recipe.has_operand() || !operand.as_ref().is_none_or(reaches) {
+            return Err(SendError::Operand);
+        }
+        if let Some(number) = recipe.combine().and_then(Combination::own) {
+            let own = self.processing.functions.get(number);
+            own.filter(|own| own.function.element() == recipe.element())
+                .ok_or(SendError::SubOperation(number))?;
         }
         let total = u32::try_from(len).map_err(|_| SendError::TooLong)?;
         region.check(target.task(), offset, total).map_err(SendError::Region)?;
@@ -51,7 +80,7 @@ impl<P: Port> Active<P> {
         }
         let room = terms.room(&self.operations)?;
         let message = ProcessRequest { region: region.id, offset, start: range.start, total, recipe, split };
-        let state = ProcessState::new(message, memory);
+        let state = ProcessState::new(message, memory, operand);
         let operation = Operation {
             path: Some(path),
             target,
@@ -103,7 +132,10 @@ impl<P: Port> Active<P> {
         message: u32,
     ) -> Queued {
         let placed = bounds.adds_here();
-        let (chunk, total) = (self.chunk_bytes(), state.message().total);
+        let ProcessRequest { total, recipe, .. } = *state.message();
+        // Of what is lent nothing is in the packet, neither of the message nor of its operand.
+        let lent = if state.lent()[0].is_some() { SubOperations::COMBINE } else { SubOperations::empty() };
+        let chunk = self.chunk_bytes(&recipe, bounds.others() | lent);
         let mut some = false;
         loop {
             let places = placed && !bounds.front(chunk).is_empty();
@@ -131,6 +163,7 @@ impl<P: Port> Active<P> {
         if placed {
             return Queued::All;
         }
+        let chunk = self.chunk_bytes(&recipe, bounds.first());
         loop {
             let piece = bounds.front(chunk);
             if piece.is_empty() {
@@ -152,10 +185,11 @@ impl<P: Port> Active<P> {
         let Some(memory) = state.memory().filter(|_| len > 0) else { return false };
         let started = self.port.now_ns();
         let ProcessRequest { region, offset, start, total, recipe, .. } = state.message();
-        let source = Source::Shared(memory, start + at as usize);
-        let (steps, place) = ((recipe, bounds.first()), (*offset, at, *total));
+        let sources = sources(memory, start + at as usize, state.operand(), at);
+        let steps = Steps { recipe, steps: bounds.first(), functions: &self.processing.functions };
+        let place = (*offset, at, *total);
         let placed = self.port.reach(target, *region, Rights::UPDATE, |region| {
-            add_chunk(region, steps, source, len as usize, place)
+            add_chunk(region, steps, sources, len as usize, place)
         });
         if let Err(fault) = placed.flatten() {
             state.note_fault(fault);
@@ -178,7 +212,7 @@ impl<P: Port> Active<P> {
     ) -> bool {
         let Some(memory) = state.memory() else { return true };
         let ProcessRequest { region, offset, start, total, recipe, .. } = *state.message();
-        let lent = state.lent().filter(|_| steps.is_empty());
+        let lent = if steps.is_empty() { state.lent() } else { [None; 2] };
         let instruction = Instruction {
             region,
             offset,
@@ -186,24 +220,31 @@ impl<P: Port> Active<P> {
             left: recipe.sub_operations().difference(steps),
             wanted: state.wanted(),
             last,
-            lent: lent.is_some(),
+            lent: lent[0].is_some(),
         };
         let (origin, offset) = (self.transport.me(), piece.start);
         let envelope = Envelope { kind: Kind::Chunk, dispatch: 0, origin, target, message, offset, total };
         let header = instruction.encode();
         let (start, len) = (start + piece.start as usize, piece.end - piece.start);
-        let pushed = match lent {
-            Some(region) => {
-                let lent = LentChunk { region, offset: (start as u32).into(), len: len.into() };
+        let lend =
+            |region, start: usize| LentChunk { region, offset: (start as u32).into(), len: len.into() };
+        let pushed = match (lent, state.operand()) {
+            ([Some(message), Some(other)], Some(operand)) => {
+                let lent = [lend(message, start), lend(other, operand.start + piece.start as usize)];
                 self.port.push_bcopy(path, &envelope, header.as_bytes(), lent.as_bytes())
             }
-            None => {
+            ([Some(message), _], _) => {
+                self.port.push_bcopy(path, &envelope, header.as_bytes(), lend(message, start).as_bytes())
+            }
+            _ => {
                 let started = self.port.now_ns();
-                let pushed =
-                    self.port.push_packed(path, &envelope, header.as_bytes(), len as usize, |into| {
-                        // It was seen to lie inside.
-                        let _ = arithmetic::prepare(&recipe, steps, (memory, start), into);
-                    });
+                let sources = sources(memory, start, state.operand(), piece.start);
+                let work = Steps { recipe: &recipe, steps, functions: &self.processing.functions };
+                let (len, bytes) = (len as usize, recipe.wire_bytes(len as usize, steps));
+                let pushed = self.port.push_packed(path, &envelope, header.as_bytes(), bytes, |into| {
+                    // It was seen to lie inside.
+                    let _ = arithmetic::prepare(work, sources, len, into);
+                });
                 if !steps.is_empty() {
                     self.note_processing(started);
                 }
@@ -224,8 +265,11 @@ impl<P: Port> Active<P> {
             _ => return self.transport.protocol_error(),
         };
         let result = result.and(state.fault().map_or(Ok(()), Err));
-        if let Some(region) = state.give_up() {
+        let lent = state.give_up();
+        for region in lent.into_iter().flatten() {
             self.port.deregister(region);
+        }
+        if lent[0].is_some() {
             self.operations.settle(number);
         }
         self.answered(number, result.map_err(OperationError::Region));

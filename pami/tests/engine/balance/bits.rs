@@ -6,32 +6,37 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
     fn l5_every_split_has_the_unsplit_operations_bits(
-        local in any::<bool>(), element in elements(), scaled in any::<bool>(), foreign in foreigns(), split in splits(),
-        count in 1usize..400, offset in 0usize..4, start in 0usize..9, idles in (0u16..1001, 0u16..1001), seed in any::<u64>()
+        local in any::<bool>(), operation in operations(), split in splits(), count in 1usize..400, offset in 0usize..4,
+        start in 0usize..9, idles in (0u16..1001, 0u16..1001), seed in any::<u64>()
     ) {
-        let (recipe, factor) = recipe_of(element, scaled, foreign);
+        let (recipe, element, foreign) = (operation.recipe(), operation.element, operation.foreign);
         let size = element.bytes();
         let old = numbers(element, foreign == Foreign::Target, count + 8, seed);
         let new = numbers(element, foreign == Foreign::Message, count, !seed);
+        let other = numbers(element, foreign == Foreign::Message, count, seed ^ 0x5555);
+        let other = if recipe.has_operand() { other } else { Vec::new() };
         let mut expected = old.clone();
-        unsplit(&mut expected[offset * size..], &new, factor, element, foreign);
+        operation.apply(&mut expected[offset * size..], &new, &other);
         // No broken word in the region.
         let mut memory = old.clone();
         memory.resize(memory.len().next_multiple_of(8), 0);
-        let mut stage = pair(local);
+        let mut stage = own_pair(local);
         idle(&stage, idles.0, idles.1);
         let region = region(&mut stage, &memory);
         let message = filled(&[vec![0xee; start], new].concat()).share();
+        // Elsewhere in a word than the message.
+        let second = filled(&[vec![0xdd; start / 2], other].concat()).share();
+        let operand = recipe.has_operand().then(|| Operand { memory: second.clone(), start: start / 2 });
         let (local_done, remote_done) = (stage.done(1), stage.done(2));
         let all = process(stage.at(1), &region, &message, recipe, split);
         let (offset, range) = ((offset * size) as u32, start..message.len());
-        stage.process(0, Process { offset, range, local_done, remote_done, ..all });
+        stage.process(0, Process { offset, range, operand, local_done, remote_done, ..all });
         prop_assert_eq!(stage.ends(), []);
         stage.quiet();
         prop_assert_eq!(stage.ends(), [(1, None, Ok(())), (2, None, Ok(()))]);
         prop_assert_eq!(&bytes(region.memory())[..expected.len()], &expected);
-        // The message is the caller's again.
-        prop_assert!(message.reclaim().is_ok());
+        // Message and operand are the caller's again.
+        prop_assert!(message.reclaim().is_ok() && second.reclaim().is_ok());
     }
 
     #[test]
@@ -43,12 +48,13 @@ proptest! {
         let old = numbers(RecipeElement::F64, false, 400, seed);
         let mut expected = old.clone();
         let region = region(&mut stage, &old);
-        let recipe = Recipe::accumulate(factor_of(RecipeElement::F64));
+        let factor = Some(factor_of(RecipeElement::F64));
+        let operation = Unsplit::plain(RecipeElement::F64, factor, Foreign::Neither);
         for (number, (split, at, count)) in list.into_iter().enumerate() {
             let new = numbers(RecipeElement::F64, false, count, seed ^ number as u64);
-            unsplit(&mut expected[8 * at..], &new, Some(factor_of(RecipeElement::F64)), RecipeElement::F64, Foreign::Neither);
+            operation.apply(&mut expected[8 * at..], &new, &[]);
             let message = filled(&new).share();
-            let all = process(stage.at(1), &region, &message, recipe, split);
+            let all = process(stage.at(1), &region, &message, operation.recipe(), split);
             stage.process(0, Process { offset: 8 * at as u32, ..all });
             if seed >> number & 1 == 1 {
                 stage.turn(&[0]);
@@ -73,8 +79,8 @@ proptest! {
             header[4..8].copy_from_slice(&region.handle().id().generation.get().to_le_bytes());
             let place = u32::from(header[8]) % 80;
             header[8..12].copy_from_slice(&place.to_le_bytes());
-            header[12] %= 24;
-            (header[13], header[14], header[15]) = (header[13] & 3 | 4, header[14] & 3, 0);
+            header[12] %= 64;
+            (header[13], header[14], header[15]) = (header[13] % 24, header[14] | 4, header[15] & 31 | 4);
         }
         let kind = [Kind::Chunk, Kind::Refused, Kind::AskAdvice, Kind::Advice][kind];
         let packet = envelope(kind, stage.at(0), stage.at(1));

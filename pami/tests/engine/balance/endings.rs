@@ -8,8 +8,13 @@ const REFUSED: Result<(), OperationError> = Err(OperationError::Region(RegionFau
 
 #[test]
 fn l1_an_answer_never_comes_before_the_origin_has_done_its_part() {
-    let rules: &[Rule] =
-        leak([Rule { element: None, from_bytes: 0, origin: SubOperations::all(), chunks: 990 }]);
+    let rules: &[Rule] = leak([Rule {
+        element: None,
+        from_bytes: 0,
+        origin: SubOperations::all(),
+        chunks: 990,
+        others: SubOperations::empty(),
+    }]);
     let count = 1 << 18;
     let mut stage = pair(true);
     let region = region(&mut stage, &vec![0; 4 * count]);

@@ -48,8 +48,13 @@ fn l2_a_target_needs_what_rules_leave_it_of_any_chunk_and_nothing_that_the_origi
         [(1, long), (500, long), (999, long), (1000, long), (1000, 16), (1000, 10)]
             .map(|(chunks, count)| (local, chunks, count))
     }) {
-        let rules: &[Rule] =
-            leak([Rule { element: None, from_bytes: 0, origin: SubOperations::SWAP, chunks }]);
+        let rules: &[Rule] = leak([Rule {
+            element: None,
+            from_bytes: 0,
+            origin: SubOperations::SWAP,
+            chunks,
+            others: SubOperations::empty(),
+        }]);
         let mut stage = tasks(2, local, |client| client.sub_operations(available));
         let region = region(&mut stage, &vec![0; 4 * count]);
         let message = filled(&2i32.swap_bytes().to_ne_bytes().repeat(count)).share();
@@ -104,7 +109,8 @@ fn l2_polls_that_find_nothing_are_idle_time_and_what_was_found_is_not() {
 fn l2_advice_is_asked_for_once_and_again_when_it_is_old() {
     let mut stage = pair(false);
     idle(&stage, 1000, 300);
-    assert_eq!(stage[1].advice(), Advice { available: SubOperations::all(), idle: 300 });
+    let available = SubOperations::OWN.complement();
+    assert_eq!(stage[1].advice(), Advice { available, idle: 300 });
     let region = region(&mut stage, &[0; 64]);
     let message = filled(&[0; 64]).share();
     for (passed, asked) in [(0, 1), (ADVICE_NS, 1), (1, 2)] {
@@ -159,8 +165,20 @@ fn l2_what_a_target_does_not_have_is_done_at_the_origin_or_refused() {
 #[test]
 fn l4_rules_say_who_does_how_many_chunks_of_which_messages() {
     let rules: &[Rule] = leak([
-        Rule { element: Some(RecipeElement::I32), from_bytes: 0, origin: SubOperations::all(), chunks: 1000 },
-        Rule { element: None, from_bytes: 4096, origin: SubOperations::all(), chunks: 250 },
+        Rule {
+            element: Some(RecipeElement::I32),
+            from_bytes: 0,
+            origin: SubOperations::all(),
+            chunks: 1000,
+            others: SubOperations::empty(),
+        },
+        Rule {
+            element: None,
+            from_bytes: 4096,
+            origin: SubOperations::all(),
+            chunks: 250,
+            others: SubOperations::empty(),
+        },
     ]);
     // Chunks of 488 bytes: as much as a packet has room for.
     for (element, bytes, placed) in [

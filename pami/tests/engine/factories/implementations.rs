@@ -72,7 +72,13 @@ fn m5_one_sided_factories_go_through_memory_or_the_network_as_each_says() {
 fn m5_each_factory_splits_what_it_processes_by_its_own_rules() {
     const COUNT: usize = 500;
     let (mut stage, protocol) = factories(true, |client| client);
-    let quarter = Rule { element: None, from_bytes: 0, origin: SubOperations::all(), chunks: 250 };
+    let quarter = Rule {
+        element: None,
+        from_bytes: 0,
+        origin: SubOperations::all(),
+        chunks: 250,
+        others: SubOperations::empty(),
+    };
     let rules = Split::Rules(leak([quarter]));
     let [there, here, some, unused] = [Split::TargetOnly, Split::OriginOnly, rules, Split::Advice]
         .map(|split| stage.register(&protocol, ProcessFunction { split }));

@@ -71,6 +71,7 @@ fn contribution(target: Endpoint, region: RegionHandle, memory: &Shared) -> Cont
         offset: 0,
         memory: memory.clone(),
         range: 0..memory.len(),
+        operand: None,
         recipe: Recipe::accumulate(Factor::F64(0.1)),
         local_done: None,
         remote_done: None,

@@ -72,6 +72,7 @@ pub fn process(
         offset: 0,
         memory: message.clone(),
         range: 0..message.len(),
+        operand: None,
         recipe,
         split,
         local_done: None,

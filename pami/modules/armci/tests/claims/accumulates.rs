@@ -12,7 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Barrier, Mutex};
 
 /// Half of the chunks are scaled here, within a node added too.
-const HALF: &[Rule] = &[Rule { element: None, from_bytes: 0, origin: SubOperations::all(), chunks: 500 }];
+const HALF: &[Rule] = &[Rule {
+    element: None,
+    from_bytes: 0,
+    origin: SubOperations::all(),
+    chunks: 500,
+    others: SubOperations::empty(),
+}];
 const SPLITS: [Split; 4] = [Split::TargetOnly, Split::OriginOnly, Split::Rules(HALF), Split::Advice];
 
 fn shared(bytes: &[u8]) -> Shared {

@@ -94,6 +94,7 @@ impl<N: Node> At<'_, N> {
             offset,
             memory: data.memory().clone(),
             range,
+            operand: None,
             recipe,
             local_done: Some(self.ends.done(names[0].cookie())),
             remote_done: Some(self.ends.done(names[1].cookie())),
