@@ -76,18 +76,22 @@ fn is_algorithm(word: &str) -> bool {
 }
 
 /// What `peers` measures.
-const ROWS: [&str; 13] = [
+const ROWS: [&str; 17] = [
     "half-0",
     "half-8",
     "half-64",
     "half-1k",
     "half-64k",
     "half-1m",
+    "half-16m",
     "put-8",
     "fetch-add",
     "rate-8",
     "barrier",
     "allreduce-8",
+    "allreduce-64k",
+    "broadcast-8",
+    "broadcast-64k",
     "alltoall-8",
     "alltoall-64k",
 ];
@@ -342,8 +346,8 @@ pub const USAGE: &[Usage] = &[
             argument(
                 "--rows",
                 Value::List(
-                    "any of half-0, half-8, half-64, half-1k, half-64k, half-1m, rate-8, put-8, fetch-add, barrier, allreduce-8, \
-                     alltoall-8 and alltoall-64k",
+                    "any of half-0, half-8, half-64, half-1k, half-64k, half-1m, half-16m, rate-8, put-8, fetch-add, barrier, \
+                     allreduce-8, allreduce-64k, broadcast-8, broadcast-64k, alltoall-8 and alltoall-64k",
                     is_row,
                     "names no row",
                 ),

@@ -18,10 +18,11 @@
 #define BATCHES 7
 #define PILOT 20
 #define WINDOW 64
-#define LONGEST (1 << 20)
+#define LONGEST (1 << 24)
 
 static const struct { const char *row; int bytes; } half_rows[] = {
     {"half-0", 0}, {"half-8", 8}, {"half-64", 64}, {"half-1k", 1 << 10}, {"half-64k", 1 << 16}, {"half-1m", 1 << 20},
+    {"half-16m", 1 << 24},
 };
 #define HALF_ROWS ((int)(sizeof half_rows / sizeof half_rows[0]))
 

@@ -60,6 +60,13 @@ static double allreduce(int rounds, int bytes) {
     return (now() - start) / rounds;
 }
 
+// Each is the root in its turn, so that nobody runs ahead.
+static double broadcast(int rounds, int bytes) {
+    double start = now();
+    for (int i = 0; i < rounds; i++) MPI_Bcast(in, bytes, MPI_BYTE, i % size, MPI_COMM_WORLD);
+    return (now() - start) / rounds;
+}
+
 static double alltoall(int rounds, int bytes) {
     double start = now();
     for (int i = 0; i < rounds; i++)
@@ -122,7 +129,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     other = rank == 0 ? size - 1 : 0;
-    long room = (long)size << 16 > LONGEST ? (long)size << 16 : LONGEST;
+    long longest = size == 2 ? LONGEST : 1 << 16, room = (long)size << 16 > longest ? (long)size << 16 : longest;
     out = aligned_alloc(4096, room), in = aligned_alloc(4096, room);
     memset(out, 1, room), memset(in, 0, room);
     if (rank == 0 || rank == size - 1) half(1, 4);
@@ -133,6 +140,9 @@ int main(int argc, char **argv) {
     if (wanted("rate-8") && size == 2) row("rate-8", WINDOW * 1e3 / measure(rate, 8, agree));
     if (wanted("barrier")) row("barrier", measure(barrier, 0, agree));
     if (wanted("allreduce-8")) row("allreduce-8", measure(allreduce, 8, agree));
+    if (wanted("allreduce-64k")) row("allreduce-64k", measure(allreduce, 1 << 16, agree));
+    if (wanted("broadcast-8")) row("broadcast-8", measure(broadcast, 8, agree));
+    if (wanted("broadcast-64k")) row("broadcast-64k", measure(broadcast, 1 << 16, agree));
     if (wanted("alltoall-8")) row("alltoall-8", measure(alltoall, 8, agree));
     if (wanted("alltoall-64k")) row("alltoall-64k", measure(alltoall, 1 << 16, agree));
     if (size == 2 && (wanted("put-8") || wanted("fetch-add"))) {
@@ -149,6 +159,8 @@ int main(int argc, char **argv) {
     }
     if (wanted("memory")) {
         double own, all = 0;
+        // Without what is the program's own.
+        free(out), free(in);
         MPI_Barrier(MPI_COMM_WORLD);
         own = memory_kib();
         MPI_Reduce(&own, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);

@@ -13,21 +13,29 @@ mod over_pami;
 use core::fmt::Write;
 use heapless::{String, Vec};
 use kernel::{JobError, Task};
+use pami::collective::Collective;
 
 kernel::entry!(main, jobs::USAGE);
 
 /// Rows of half round trips, and their bytes.
-const HALVES: [(&str, usize); 6] = [
+const HALVES: [(&str, usize); 7] = [
     ("half-0", 0),
     ("half-8", 8),
     ("half-64", 64),
     ("half-1k", 1 << 10),
     ("half-64k", 1 << 16),
-    ("half-1m", LONGEST),
+    ("half-1m", 1 << 20),
+    ("half-16m", 1 << 24),
 ];
-const LONGEST: usize = 1 << 20;
-/// Rows of exchanges between all, and the bytes of a block.
-const EXCHANGES: [(&str, usize); 2] = [("alltoall-8", 8), ("alltoall-64k", 1 << 16)];
+/// Rows of collectives with data, and the bytes of a block; in a broadcast each is the root in its turn, so that nobody runs ahead.
+const COLLECTIVES: [(&str, Collective, usize); 6] = [
+    ("allreduce-8", Collective::Allreduce, 8),
+    ("allreduce-64k", Collective::Allreduce, 1 << 16),
+    ("broadcast-8", Collective::Broadcast, 8),
+    ("broadcast-64k", Collective::Broadcast, 1 << 16),
+    ("alltoall-8", Collective::Alltoall, 8),
+    ("alltoall-64k", Collective::Alltoall, 1 << 16),
+];
 /// Bytes and messages of a round of the rate.
 const RATE_BYTES: usize = 8;
 const WINDOW: u32 = 64;
@@ -43,6 +51,16 @@ struct Wanted(Option<&'static str>);
 impl Wanted {
     fn has(self, row: &str) -> bool {
         self.0.is_none_or(|rows| rows.split(',').any(|wanted| wanted == row))
+    }
+
+    /// The rows of collectives.
+    fn collectives(self) -> impl Iterator<Item = (&'static str, Collective, usize)> {
+        COLLECTIVES.into_iter().filter(move |(row, ..)| self.has(row))
+    }
+
+    /// Bytes of the longest message between two.
+    fn longest(self) -> usize {
+        HALVES.into_iter().filter(|(row, _)| self.has(row)).map(|(_, bytes)| bytes).max().unwrap_or(0)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The rows over the module `mpi`, by the calls that xtask/peers/mpi.c makes.
 
-use super::{EXCHANGES, HALVES, LONGEST, RATE_BYTES, WINDOW, Wanted, first, measure, rate, tell};
+use super::{HALVES, RATE_BYTES, WINDOW, Wanted, first, measure, rate, tell};
 use kernel::{JobError, Shared, Task};
 use mpi::{Data, Mpi, Op, Request};
+use pami::collective::Collective;
 
 const PING: i32 = 1;
 const RATE: i32 = 2;
@@ -23,9 +24,8 @@ struct Side {
 pub fn run(task: &'static Task, wanted: Wanted) -> Result<(), JobError> {
     let mpi = Mpi::init(task)?;
     let (rank, size) = (mpi.world().rank(), mpi.world().size());
-    let longest =
-        EXCHANGES.iter().filter(|(row, _)| wanted.has(row)).map(|(_, bytes)| bytes * size as usize).max();
-    let room = longest.unwrap_or(0).max(if size == 2 { LONGEST } else { 64 });
+    let longest = wanted.collectives().map(|(_, _, bytes)| bytes * size as usize).max();
+    let room = longest.unwrap_or(0).max(if size == 2 { wanted.longest() } else { 0 }).max(64 * RATE_BYTES);
     let memory = task.memory();
     let [out, into, word] =
         [memory.buffer(room)?.share(), memory.buffer(room)?.share(), memory.buffer(8)?.share()];
@@ -51,17 +51,21 @@ pub fn run(task: &'static Task, wanted: Wanted) -> Result<(), JobError> {
     if wanted.has("barrier") {
         side.row("barrier", |side, rounds| side.times(rounds, |side| Ok(side.mpi.world().barrier()?)))?;
     }
-    if wanted.has("allreduce-8") {
-        let (out, into) = (side.out(8)?, side.place(8)?);
-        side.row("allreduce-8", |side, rounds| {
-            side.times(rounds, |side| Ok(side.mpi.world().allreduce(&out, &into, Op::Sum)?))
-        })?;
-    }
-    for (row, bytes) in EXCHANGES.into_iter().filter(|(row, _)| wanted.has(row)) {
-        // A block, of which there is one for each task.
+    for (row, what, bytes) in wanted.collectives() {
+        // Of an exchange it is a block, of which there is one for each task.
         let (out, into) = (side.out(bytes)?, side.place(bytes)?);
         side.row(row, |side, rounds| {
-            side.times(rounds, |side| Ok(side.mpi.world().alltoall(&out, &into)?))
+            let mut round = 0;
+            side.times(rounds, |side| {
+                round += 1;
+                let world = side.mpi.world();
+                match what {
+                    Collective::Allreduce => world.allreduce(&out, &into, Op::Sum)?,
+                    Collective::Broadcast => world.bcast(&into, round % size)?,
+                    _ => world.alltoall(&out, &into)?,
+                }
+                Ok(())
+            })
         })?;
     }
     side.mpi.finalize()?;

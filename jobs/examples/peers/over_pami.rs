@@ -1,7 +1,7 @@
 //! The rows over PAMI: active messages that the other side's handler answers, puts that it waits for in its memory, atomics, and
 //! collectives of the world.
 
-use super::{EXCHANGES, HALVES, LONGEST, RATE_BYTES, WINDOW, Wanted, first, measure, rate, tell};
+use super::{HALVES, RATE_BYTES, WINDOW, Wanted, first, measure, rate, tell};
 use core::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed},
@@ -88,15 +88,14 @@ pub fn run(task: &'static Task, wanted: Wanted) -> Result<(), JobError> {
             side.context.retry(|active| active.send_immediate(other, STOP, &[], &[]))?;
         }
     }
-    let exchanges = EXCHANGES.map(|(row, bytes)| (row, Collective::Alltoall, bytes));
-    let others = [("barrier", Collective::Barrier, 0), ("allreduce-8", Collective::Allreduce, 8)];
-    for (row, what, bytes) in others.into_iter().chain(exchanges).filter(|(row, ..)| wanted.has(row)) {
+    let barrier = wanted.has("barrier").then_some(("barrier", Collective::Barrier, 0));
+    for (row, what, bytes) in barrier.into_iter().chain(wanted.collectives()) {
         let each = measure(
             &mut side,
             |side, rounds| {
                 let start = side.task.now_ns();
-                for _ in 0..rounds {
-                    side.collect(what, bytes)?;
+                for round in 0..rounds {
+                    side.collect(what, bytes, round % side.task.tasks())?;
                 }
                 Ok(side.task.now_ns() - start)
             },
@@ -123,7 +122,7 @@ impl Side {
             done: AtomicU32::new(0),
             buffers: Mutex::new(heapless::Vec::new()),
         })?;
-        let long = if task.tasks() == 2 { LONGEST } else { 0 };
+        let long = if task.tasks() == 2 { wanted.longest() } else { 0 };
         for _ in 0..2 {
             let _ = state.buffers.lock().push(memory.buffer(long)?);
         }
@@ -188,7 +187,7 @@ impl Side {
         let mut client = builder.dispatch(STOP, stop).create()?;
         let mut context = kernel::context(&mut client, 0)?;
         let other = client.endpoint(if task.number() == 0 { task.tasks() - 1 } else { 0 }, 0)?;
-        let longest = EXCHANGES.iter().filter(|(row, _)| wanted.has(row)).map(|(_, bytes)| *bytes).max();
+        let longest = wanted.collectives().map(|(_, _, bytes)| bytes).max();
         let room = (longest.unwrap_or(0) * task.tasks() as usize).max(64);
         let [input, output, none] =
             [memory.buffer(room)?.share(), memory.buffer(room)?.share(), memory.buffer(0)?.share()];
@@ -217,9 +216,9 @@ impl Side {
             output,
             scratch: none,
         };
-        let mut scratch = side.context.scratch_len(&side.call(Collective::Allreduce, 8)?)?;
-        for bytes in longest.into_iter().chain([8]) {
-            scratch = scratch.max(side.context.scratch_len(&side.call(Collective::Alltoall, bytes)?)?);
+        let mut scratch = side.context.scratch_len(&side.call(Collective::Allreduce, 8, 0)?)?;
+        for (_, what, bytes) in wanted.collectives() {
+            scratch = scratch.max(side.context.scratch_len(&side.call(what, bytes, 0)?)?);
         }
         side.scratch = memory.buffer(scratch)?.share();
         Ok(side)
@@ -388,7 +387,7 @@ impl Side {
         Ok(self.task.now_ns() - start)
     }
 
-    fn call(&self, what: Collective, bytes: usize) -> Result<Collect, JobError> {
+    fn call(&self, what: Collective, bytes: usize, root: u32) -> Result<Collect, JobError> {
         let (reduces, blank) = (what.reduces(), Collect::new(WORLD, what, self.done));
         if what == Collective::Barrier {
             return Ok(blank);
@@ -400,13 +399,14 @@ impl Side {
             scratch: Some((self.scratch.clone(), 0)),
             blocks,
             sources: blocks,
+            root: if what == Collective::Broadcast { root } else { 0 },
             reducer: if reduces { Some(Reducer::new(Operator::Sum, Element::U64)?) } else { None },
             ..blank
         })
     }
 
-    fn collect(&mut self, what: Collective, bytes: usize) -> Result<(), JobError> {
-        let call = self.call(what, bytes)?;
+    fn collect(&mut self, what: Collective, bytes: usize, root: u32) -> Result<(), JobError> {
+        let call = self.call(what, bytes, root)?;
         self.context.collect(call)?;
         let state = self.state;
         self.context.wait(|_| state.ended.lock().is_some());
@@ -418,7 +418,7 @@ impl Side {
     fn agree(&mut self, rounds: u32) -> Result<u32, JobError> {
         let own = if self.task.number() == 0 { u64::from(rounds) } else { 0 };
         self.input.write(0, &own.to_le_bytes())?;
-        self.collect(Collective::Allreduce, 8)?;
+        self.collect(Collective::Allreduce, 8, 0)?;
         Ok(self.output.words(0, 1)?[0].load(Relaxed) as u32)
     }
 }

@@ -61,6 +61,7 @@ pub const ROWS: &[Row] = &[
     row("half-1k", "half round trip, 1 KiB", "half-1k", 2, NS),
     row("half-64k", "half round trip, 64 KiB", "half-64k", 2, NS),
     row("half-1m", "half round trip, 1 MiB", "half-1m", 2, NS),
+    row("half-16m", "half round trip, 16 MiB", "half-16m", 2, NS),
     row("rate-8", "rate of 8 B, window 64", "rate-8", 2, Unit::Rate),
     row("put-8", "put of 8 B until seen", "put-8", 2, NS),
     row("fetch-add", "fetch and add of 8 B", "fetch-add", 2, NS),
@@ -70,6 +71,13 @@ pub const ROWS: &[Row] = &[
     row("allreduce-8", "allreduce of 8 B, 2 tasks", "allreduce-8", 2, NS),
     row("allreduce-8-4", "allreduce of 8 B, 4 tasks", "allreduce-8", 4, NS),
     row("allreduce-8-16", "allreduce of 8 B, 16 tasks", "allreduce-8", 16, NS),
+    row("allreduce-64k", "allreduce of 64 KiB, 2 tasks", "allreduce-64k", 2, NS),
+    row("allreduce-64k-4", "allreduce of 64 KiB, 4 tasks", "allreduce-64k", 4, NS),
+    row("broadcast-8", "broadcast of 8 B, 2 tasks", "broadcast-8", 2, NS),
+    row("broadcast-8-4", "broadcast of 8 B, 4 tasks", "broadcast-8", 4, NS),
+    row("broadcast-8-16", "broadcast of 8 B, 16 tasks", "broadcast-8", 16, NS),
+    row("broadcast-64k", "broadcast of 64 KiB, 2 tasks", "broadcast-64k", 2, NS),
+    row("broadcast-64k-4", "broadcast of 64 KiB, 4 tasks", "broadcast-64k", 4, NS),
     row("alltoall-8", "alltoall of 8 B, 2 tasks", "alltoall-8", 2, NS),
     row("alltoall-8-4", "alltoall of 8 B, 4 tasks", "alltoall-8", 4, NS),
     row("alltoall-8-16", "alltoall of 8 B, 16 tasks", "alltoall-8", 16, NS),
@@ -162,9 +170,12 @@ impl Peer {
     /// Whether it can be asked for `row` at all. Whoever is asked and does not print it does not offer it.
     pub fn measures(&self, row: &Row) -> bool {
         match self.kind {
-            Kind::Ring => row.tasks == 2 && row.word != MEMORY && !row.word.starts_with("alltoall"),
+            Kind::Ring => {
+                let not_raw = [MEMORY, "alltoall", "broadcast", "allreduce-64k"];
+                row.tasks == 2 && !not_raw.iter().any(|what| row.word.starts_with(what))
+            }
             Kind::Ucx => {
-                let collective = ["barrier", "allreduce", "alltoall"];
+                let collective = ["barrier", "allreduce", "broadcast", "alltoall"];
                 row.tasks == 2 && !collective.iter().any(|what| row.word.starts_with(what))
             }
             Kind::Ours { over, .. } => {

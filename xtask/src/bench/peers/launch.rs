@@ -15,7 +15,7 @@ use crate::helper::Helper;
 use crate::setup;
 
 /// A node's memory, where each task of a job of ours is a node; and what a task takes where one node has all, at least.
-const NODE_MIB: &str = "64";
+const NODE_MIB: &str = "128";
 const TASK_MIB: u32 = 20;
 const LEAST_MIB: u32 = 256;
 
@@ -256,7 +256,7 @@ mod tests {
         };
         let processes = said(peers[0], "barrier-4,alltoall-8-4", 4);
         let end =
-            "host peers --image job --nodes 4 --harts 1 --memory 64 -- --over mpi --rows barrier,alltoall-8";
+            "host peers --image job --nodes 4 --harts 1 --memory 128 -- --over mpi --rows barrier,alltoall-8";
         assert!(processes.ends_with(end), "{processes}");
         let threads = said(peers[1], "start-16", 16);
         let end = "host peers --image job --nodes 1 --mode vn --harts 16 --memory 320 --contexts 1 -- --over pami --rows barrier";
