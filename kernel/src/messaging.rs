@@ -6,7 +6,7 @@ use crate::task::Task;
 use crate::wakeup;
 use pami::affinity::Affinities;
 use pami::client::{ClientError, Node};
-use pami::collective::cost::{COSTS, Costs, MEMORY_COSTS};
+use pami::collective::cost::{COSTS, CROWDED_COSTS, Costs, MEMORY_COSTS};
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::topology::{TorusCoord, TorusShape};
 use pami::{client, context, lock};
@@ -87,7 +87,11 @@ impl Node for Task {
     }
 
     fn costs(&self) -> &'static Costs {
-        if arch::near().is_some() { &MEMORY_COSTS } else { &COSTS }
+        match arch::near() {
+            None => &COSTS,
+            Some(_) if arch::is_crowded() => &CROWDED_COSTS,
+            Some(_) => &MEMORY_COSTS,
+        }
     }
 
     fn affinities(&self) -> Option<Affinities> {

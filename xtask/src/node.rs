@@ -69,6 +69,8 @@ pub struct Machine {
     pub icount: bool,
     /// Its program looks for data races.
     pub races: bool,
+    /// Cores that all nodes have together.
+    pub processors: usize,
     /// The host's cores that the harts of all nodes are bound to, one after the other, if they are.
     pub cores: Vec<usize>,
     /// Where the harts of each node are then.
@@ -135,7 +137,7 @@ fn words(machine: &Machine, place: &Identity) -> Vec<String> {
         words.push(format!("torus={ADAPTER_MTU},{}", place.torus.display()));
         words.extend(place.tree.iter().map(|tree| format!("tree={TREE_MTU},{}", tree.display())));
     }
-    words.extend(place.segment.map(|nodes| format!("segment={},{nodes}", place.rank)));
+    words.extend(place.segment.map(|nodes| format!("segment={},{nodes},{}", place.rank, machine.processors)));
     words.push(format!("bootargs={}", place.bootargs));
     words
 }
@@ -310,7 +312,8 @@ impl Guest {
             None => Command::new(&machine.emulator),
         };
         if machine.races {
-            command.env("TSAN_OPTIONS", "halt_on_error=1");
+            let own = std::env::var("TSAN_OPTIONS").unwrap_or_default();
+            command.env("TSAN_OPTIONS", format!("{own} halt_on_error=1"));
         }
         let mut guests = GUESTS.lock().unwrap_or_else(PoisonError::into_inner);
         let guests = guests.as_mut().context("interrupted")?;
@@ -512,6 +515,7 @@ mod tests {
             memory: 64,
             icount,
             races: false,
+            processors: 2,
             cores: Vec::new(),
             places: Vec::new(),
             adapter: true,

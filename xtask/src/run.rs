@@ -391,6 +391,7 @@ impl Run {
             memory: self.memory,
             icount: self.icount,
             races: self.races,
+            processors: core_count(),
             cores,
             places,
             adapter: self.adapter,

@@ -78,7 +78,7 @@ pub(crate) use this::{
 #[cfg(hosted)]
 pub(crate) use this::{
     interrupt::{call_afar, events, name},
-    machine::{near, shares, word},
+    machine::{is_crowded, near, shares, word},
     translation::{mapped_end, maps_devices, translate, uncached},
 };
 #[cfg(target_os = "none")]
@@ -88,6 +88,12 @@ pub(crate) use uncached::uncached;
 
 /// Why a hart is not started that has no stacks.
 const NO_STACKS: &str = "there is no memory for its stacks";
+
+/// Whether more harts than there are cores share them: each has one of its own.
+#[cfg(target_os = "none")]
+pub(crate) fn is_crowded() -> bool {
+    false
+}
 
 /// The nodes whose memory this one reaches: none.
 #[cfg(target_os = "none")]

@@ -70,6 +70,11 @@ pub const MEMORY_COSTS: Costs = Costs {
     eager_limit: SHORT_LIMIT,
 };
 
+/// The same where there are more harts than cores: who is waited for has to be given a core first, so few messages count for more
+/// than short ways.
+pub const CROWDED_COSTS: Costs =
+    Costs { latency: 1_500_000, local_latency: 1_500_000, byte: 50, local_byte: 50, ..MEMORY_COSTS };
+
 /// What a geometry's place in the machine means for cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlacementStatistics {

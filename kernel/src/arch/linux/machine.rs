@@ -7,7 +7,7 @@
 //! | `places=S.C.K.T,..` | where each of them is then: its socket, cluster, core and thread |
 //! | `memory=N` | MiB of memory |
 //! | `torus=MTU,PATH`, `tree=MTU,PATH` | the fabric's listeners for the node's cards, with the bytes of a frame behind its header |
-//! | `segment=K,N` | this is node K of N, all of the torus, whose memory the standard input has (`drivers::linux::Peers`) |
+//! | `segment=K,N,C` | this is node K of N, all of the torus, on C cores, whose memory the standard input has (`drivers::linux::Peers`) |
 //! | `bootargs=WORDS` | the personality |
 
 use crate::devicetree::{Controller, Firmware, Hart, Machine, Uart, UartKind};
@@ -42,6 +42,8 @@ fn number(name: &str) -> Option<usize> {
 
 /// Memory that this node has in common with others.
 static PEERS: Once<Peers> = Once::new();
+/// Whether all of them have more harts than there are cores.
+static CROWDED: Once<bool> = Once::new();
 
 /// What the node shares with others, if it does.
 pub(crate) fn peers() -> Option<&'static Peers> {
@@ -61,6 +63,11 @@ pub(crate) fn shares(address: usize, len: usize) -> bool {
 /// Where the first hart's stacks lie, at the front of the node's memory, which is mapped by that: others reach what lies there.
 pub(crate) fn first_stacks() -> usize {
     memory().start
+}
+
+/// Whether nodes that share memory have more harts than there are cores.
+pub(crate) fn is_crowded() -> bool {
+    CROWDED.get().is_some_and(|&crowded| crowded)
 }
 
 /// The node's memory.
@@ -84,11 +91,15 @@ fn memory() -> Region {
 
 /// The node's part of memory that nodes share; each has so many bytes of it.
 fn share(word: &str, bytes: usize) -> Region {
-    let numbers =
-        word.split_once(',').and_then(|(node, nodes)| Some((node.parse().ok()?, nodes.parse().ok()?)));
-    let (Some((node, nodes)), Some(harts)) = (numbers, number("harts")) else {
-        refuse("the word `segment` is to be a node, a comma and how many there are");
+    let numbers = || {
+        let (node, others) = word.split_once(',')?;
+        let (nodes, cores) = others.split_once(',')?;
+        Some((node.parse().ok()?, nodes.parse().ok()?, cores.parse::<usize>().ok()?))
     };
+    let (Some((node, nodes, cores)), Some(harts)) = (numbers(), number("harts")) else {
+        refuse("the word `segment` is to be a node, how many there are, and cores, with commas between");
+    };
+    CROWDED.call_once(|| nodes * harts > cores);
     match Peers::receive(linux::standard_input(), Shape { node, nodes, harts, bytes }) {
         Ok(peers) => {
             let (start, bytes) = PEERS.call_once(|| peers).memory();
