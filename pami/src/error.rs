@@ -17,7 +17,7 @@ pub enum SendError {
     Range,
     /// A message that is to be combined has no operand, or one that does not lie inside its memory; or one that is not has one.
     Operand,
-    /// No function of this number, for elements of this type, is registered with the client.
+    /// No function of this number, for elements of this type and with an operand as the recipe has it, is registered with the client.
     SubOperation(u8),
     /// The dispatch id is not below [`DISPATCH_IDS`].
     DispatchId,
@@ -51,7 +51,7 @@ impl fmt::Display for SendError {
                 "the message has an operand and its recipe combines none, or the other way, or it does not lie inside its memory",
             ),
             Self::SubOperation(number) => {
-                write!(f, "the client has no function number {number} for such elements: register it first")
+                write!(f, "the client has no function number {number} for such elements, with an operand or alone as the recipe has it: register it first")
             }
             Self::DispatchId => write!(f, "the dispatch id is not below {DISPATCH_IDS}"),
             Self::ForeignClient => f.write_str("the target endpoint belongs to another client"),

@@ -103,15 +103,16 @@ pub enum Kind {
     /// ([`crate::collective::engine`]).
     Collective = 17,
     /// A chunk of a message to be processed (SPEC L-3): the header is a [`ChunkHeader`](crate::balance::ChunkHeader), the data
-    /// begins `offset` bytes into the message, or is the name of memory of the origin's in this node where it lies.
+    /// begins `offset` bytes into the message, its operand's behind its own if there is one, or names memory of the origin's in
+    /// this node where they lie.
     Chunk = 18,
     /// The last chunks of the messages that its data names, as in an [`Ack`](Kind::Ack), were refused: `dispatch` is a
     /// [`RegionFault`].
     Refused = 19,
     /// Asks for [`Advice`](Kind::Advice) (SPEC L-2).
     AskAdvice = 20,
-    /// What the target can do: `dispatch` are the sub-operations that it has, `offset` is the share of its time, of 1000, that
-    /// it could give.
+    /// What the target can do: `dispatch` are the sub-operations that it has, the lower half of `offset` is the share of its time,
+    /// of 1000, that it could give, and bits 16 to 23 are the registered functions that it has.
     Advice = 21,
     /// The fabric's notice that a node is gone and will send nothing more (SPEC R-2): the origin task is the node's rank,
     /// `dispatch` is 0 if it died, [`ENDED`] if its job ended. Believed from the fabric only.

@@ -94,6 +94,10 @@ impl Board {
     /// # Errors
     /// With those that it does.
     pub fn check(self, arch: Arch) -> Result<()> {
+        ensure!(
+            self != Self::Linux || arch.is_of_processes(),
+            "nodes of board linux are processes: `cargo xtask host`, with --arch {arch} for another processor's"
+        );
         let archs: Vec<_> = self.archs().iter().map(|arch| arch.name()).collect();
         ensure!(self.archs().contains(&arch), "board {self} is not {arch}: it is {}", archs.join(" or "));
         Ok(())
@@ -245,6 +249,17 @@ impl std::fmt::Display for Board {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn h1_an_emulated_machines_instruction_set_is_none_of_processes() {
+        for arch in Arch::ALL {
+            let error = Board::Linux.check(arch).unwrap_err().to_string();
+            assert!(error.contains("`cargo xtask host`"), "{error}");
+        }
+        assert!(Arch::of_processes().iter().all(|&arch| Board::Linux.check(arch).is_ok()));
+        let error = Board::Virt.check(Arch::Native).unwrap_err().to_string();
+        assert!(error.ends_with("it is aarch64 or riscv64"), "{error}");
+    }
 
     #[test]
     fn b6_the_list_has_every_board_and_says_of_harts_what_a_run_allows() {

@@ -41,7 +41,7 @@ enum Verb {
     /// Builds the job, installs what is missing, boots one QEMU per node, shows their logs and ends with a
     /// table. The exit code is 0 only if every node ended well; 124 after the deadline, 130 after Ctrl-C.
     Qemu(Box<Qemu>),
-    /// Run a job on this machine itself: a process is a node, a thread is a hart, and nothing is emulated
+    /// Run a job on this machine itself: a process is a node, a thread is a hart, and no machine is emulated
     ///
     /// The same jobs on the same kernel, torus and tree network as with `qemu`, faults too. Harts are bound to cores if
     /// there are enough for all. The exit codes are those of `qemu`.

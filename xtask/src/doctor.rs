@@ -11,10 +11,12 @@ use crate::{setup, workspace};
 /// Looks, prints a table, and with `fix` installs what is missing. True if nothing is missing in the end.
 pub fn doctor(fix: bool, voice: &Voice) -> Result<bool> {
     let mut whole = true;
-    for arch in Arch::ALL {
+    let foreign = Arch::of_processes().iter().copied().filter(|&arch| arch != Arch::Native);
+    for arch in Arch::ALL.into_iter().chain(foreign) {
         if fix {
             setup::toolchain(arch, voice)?;
             setup::emulator(arch, voice)?;
+            setup::cross_linker(arch, voice)?;
         }
         let found = setup::find_toolchain(arch).map(|toolchain| toolchain.describe());
         whole &= row(voice, arch.target(), found, &setup::toolchain_remedy(arch));
@@ -27,6 +29,9 @@ pub fn doctor(fix: bool, voice: &Voice) -> Result<bool> {
             None => format!("{}, which does not tell its version", path.display()),
         });
         whole &= row(voice, arch.emulator(), found, &setup::emulator_remedy(arch));
+        if let Some((found, remedy)) = setup::cross_linker_row(arch) {
+            whole &= row(voice, "its linker and C library", found, &remedy);
+        }
     }
     match setup::setpriv() {
         Some(path) => _ = row(voice, "setpriv", Some(path.display().to_string()), ""),
@@ -41,11 +46,13 @@ pub fn doctor(fix: bool, voice: &Voice) -> Result<bool> {
     let miri = succeeds(Command::new("cargo").args(["+nightly", "miri", "--version"]));
     optional(voice, "Miri", miri, "rustup component add --toolchain nightly miri rust-src");
     optional(voice, "C++ for libFuzzer", workspace::on_path("c++"), "apt-get install g++");
-    for &arch in Arch::of_processes().iter().filter(|arch| **arch != Arch::Native) {
-        let what = format!("QEMU and linker for processes of {arch}");
-        let there = setup::find_emulator(arch).is_some() && setup::has_cross_linker(arch);
-        optional(voice, &what, there, &format!("cargo xtask host --arch {arch}"));
-    }
+    let races = setup::has_nightly_source();
+    optional(
+        voice,
+        "source of nightly Rust, for --races",
+        races,
+        "rustup component add --toolchain nightly rust-src",
+    );
     if !whole {
         voice
             .print("What can be installed is when it is first needed, or now by `cargo xtask doctor --fix`.");

@@ -22,7 +22,11 @@ const WITH_LIBRARY: &str =
 
 /// What links processes of [`Arch::LinuxAarch64`], and the Debian packages that bring it and its C library.
 const CROSS_LINKER: &str = "aarch64-linux-gnu-gcc";
+const CROSS_LIBRARY: &str = "/usr/aarch64-linux-gnu/lib/libc.a";
 const CROSS_PACKAGES: [&str; 2] = ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"];
+
+/// Variables whose flags would take the place of those that images need.
+const FLAGS: [&str; 3] = ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"];
 
 /// A way to build firmware for one target.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,10 +46,7 @@ impl Toolchain {
         let mut command = Command::new(&self.cargo);
         workspace::settle(&mut command);
         command.args([subcommand, "--target", arch.target()]);
-        // Flags of the environment would take the place of those that the firmware needs.
-        for flags in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"] {
-            command.env_remove(flags);
-        }
+        FLAGS.iter().for_each(|flags| _ = command.env_remove(flags));
         if let Some(rustc) = &self.rustc {
             command.env("RUSTC", rustc);
         }
@@ -119,14 +120,19 @@ pub fn nightly<const N: usize>(words: [&str; N]) -> Command {
     command
 }
 
+/// Whether there is a nightly toolchain with the source of `core`, by which data races are looked for.
+pub fn has_nightly_source() -> bool {
+    let found = sysroot(Command::new("rustc").arg("+nightly").env_remove("RUSTUP_TOOLCHAIN"));
+    found.is_some_and(|sysroot| has_source(&sysroot))
+}
+
 /// A cargo command, up to and with the subcommand, for processes that look for data races: as ThreadSanitizer has to see all
 /// code, `core` is built too.
 ///
 /// # Errors
 /// There is no nightly toolchain with the source of `core`.
 pub fn sanitizing_cargo(subcommand: &str, arch: Arch, voice: &Voice) -> Result<Command> {
-    let source = || sysroot(Command::new("rustc").arg("+nightly").env_remove("RUSTUP_TOOLCHAIN"));
-    if !source().is_some_and(|sysroot| has_source(&sysroot)) {
+    if !has_nightly_source() {
         voice.say("the source of nightly Rust is missing; installing it with rustup");
         run(Command::new("rustup").args(["component", "add", "--toolchain", "nightly", "rust-src"]))
             .context(
@@ -138,7 +144,8 @@ pub fn sanitizing_cargo(subcommand: &str, arch: Arch, voice: &Voice) -> Result<C
     let target = arch.target().to_uppercase().replace('-', "_");
     // Races are found at any speed: a build that is soon done.
     command.env("CARGO_PROFILE_FIRMWARE_OPT_LEVEL", "1").env("CARGO_PROFILE_FIRMWARE_CODEGEN_UNITS", "16");
-    command.env_remove("RUSTFLAGS").env(
+    FLAGS.iter().for_each(|flags| _ = command.env_remove(flags));
+    command.env(
         format!("CARGO_TARGET_{target}_RUSTFLAGS"),
         format!("{HOSTED} -Zsanitizer=thread -Clink-args=-lgcc_s"),
     );
@@ -391,8 +398,15 @@ pub fn cxx(voice: &Voice) -> Result<PathBuf> {
 }
 
 /// Whether what links for `arch` is there, or none is needed but the toolchain's.
-pub fn has_cross_linker(arch: Arch) -> bool {
-    arch != Arch::LinuxAarch64 || workspace::on_path(CROSS_LINKER)
+fn has_cross_linker(arch: Arch) -> bool {
+    arch != Arch::LinuxAarch64 || workspace::on_path(CROSS_LINKER) && Path::new(CROSS_LIBRARY).exists()
+}
+
+/// For `doctor`: what links for `arch` as it is, if it is needed, and how it would be had.
+pub fn cross_linker_row(arch: Arch) -> Option<(Option<String>, String)> {
+    let found = has_cross_linker(arch).then(|| format!("{CROSS_LINKER}, {CROSS_LIBRARY}"));
+    let remedy = || remedy(&CROSS_PACKAGES.join(" "), "", workspace::on_path("apt-get"));
+    (arch == Arch::LinuxAarch64).then(|| (found, remedy()))
 }
 
 /// What links for `arch`; installed if it is needed and not there.
@@ -403,22 +417,20 @@ pub fn cross_linker(arch: Arch, voice: &Voice) -> Result<()> {
     if has_cross_linker(arch) {
         return Ok(());
     }
-    programs(CROSS_LINKER, &CROSS_PACKAGES, voice).map(drop)
+    voice.say(&format!(
+        "{CROSS_LINKER} or its C library is missing; installing of Debian: {}",
+        CROSS_PACKAGES.join(" ")
+    ));
+    apt_install(&CROSS_PACKAGES, voice).with_context(|| format!("programs of {arch} want {CROSS_LINKER}"))
 }
 
 fn program(name: &str, package: &str, voice: &Voice) -> Result<PathBuf> {
-    programs(name, &[package], voice)
-}
-
-/// The program, with all that `packages` bring.
-fn programs(name: &str, packages: &[&str], voice: &Voice) -> Result<PathBuf> {
     if let Some(found) = workspace::find_on_path(name) {
         return Ok(found);
     }
-    let all = packages.join(" ");
-    voice.say(&format!("{name} is missing; installing of Debian: {all}"));
-    apt_install(packages, voice).with_context(|| format!("{name} is needed"))?;
-    workspace::find_on_path(name).with_context(|| format!("{all} brought no {name}"))
+    voice.say(&format!("{name} is missing; installing Debian's package {package}"));
+    apt_install(&[package], voice).with_context(|| format!("{name} is needed"))?;
+    workspace::find_on_path(name).with_context(|| format!("the package {package} brought no {name}"))
 }
 
 fn apt_install(packages: &[&str], voice: &Voice) -> Result<()> {

@@ -89,7 +89,7 @@ impl Side {
         let mut client = client.dispatch(SAY, say).create()?;
         let protocol = client.protocol("accumulate")?;
         let function = ElementFunction::F64(cases::log_sum_exp);
-        let own = SubOperationFunction { function, additions: cases::ADDITIONS };
+        let own = SubOperationFunction { function, operand: true, additions: cases::ADDITIONS };
         let number = client.register(&protocol, own)?.number();
         if number != cases::LOG_SUM_EXP {
             return Err(JobError::Other("another function has the number of the job's"));

@@ -6,7 +6,7 @@ use crate::region::RegionId;
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Most bytes of elements in a chunk: whole words.
+/// Most bytes that a chunk has in a packet, besides its header: whole words.
 pub const CHUNK_BYTES: u32 = 4096;
 
 /// Set in [`ChunkHeader::left`] of the last chunk that a target gets of a message: its origin wants an answer.

@@ -1,9 +1,9 @@
 //! Functions that an application registers to be sub-operations (SPEC L-1, M-1).
 
-use super::recipe::{OWN_FUNCTIONS, RecipeElement, SubOperations};
+use super::recipe::{Combination, OWN_FUNCTIONS, Recipe, RecipeElement, SubOperations};
 
-/// Changes each of a run of elements: of the message, by those of the operand, which are as many, or none if the operation has
-/// none. It is the same at both ends, so it makes no difference at which it runs.
+/// Changes each of a run of elements: of the message, by those of the operand, which are as many, or none if it is registered as
+/// one that takes none. It is the same at both ends, so it makes no difference at which it runs.
 #[derive(Clone, Copy, Debug)]
 pub enum ElementFunction {
     /// For [`RecipeElement::F32`].
@@ -32,6 +32,8 @@ impl ElementFunction {
 #[derive(Clone, Copy)]
 pub(crate) struct Own {
     pub(crate) function: ElementFunction,
+    /// Whether it is with an operand.
+    pub(crate) operand: bool,
     /// What it costs for an element: so many times as much as to add one to the target's memory.
     pub(crate) additions: u16,
 }
@@ -45,6 +47,15 @@ impl Functions {
 
     pub(crate) fn get(&self, number: u8) -> Option<Own> {
         *self.0.get(usize::from(number))?
+    }
+
+    /// What a recipe combines by, if it is a function that is there, for its elements, and with an operand as the recipe has one;
+    /// its number if it is not.
+    pub(crate) fn of(&self, recipe: &Recipe) -> Result<Option<Own>, u8> {
+        let Some(number) = recipe.combine().and_then(Combination::own) else { return Ok(None) };
+        let fits =
+            |own: &Own| own.function.element() == recipe.element() && own.operand == recipe.has_operand();
+        self.get(number).filter(fits).map(Some).ok_or(number)
     }
 
     /// Their bits.

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! `L` is the limit on the number of chunks with `s`; the two that are done first are taken. `a` and `b` are
-//! the idle shares: what a side does is time of its application. So an origin that is busy leaves all to the target, whatever
-//! that says; one that is not does all that it can for a target that is busy.
+//! the idle shares: what a side does is time of its application. So an origin that is busy does what is least work for it, which
+//! is to leave all to the target, or to combine what would have to be sent twice; one that is not does all that it can for a target that is busy.
 
 use super::cost::StepCosts;
 use super::recipe::{Recipe, SubOperations};
@@ -75,7 +75,7 @@ impl Reckoning<'_> {
             0 => costs.combine,
             additions => additions * elements * costs.add,
         };
-        [
+        let cost: u64 = [
             (SubOperations::SWAP, costs.swap * (1 + u64::from(both))),
             (SubOperations::COMBINE, combine),
             (SubOperations::SCALE, costs.scale),
@@ -85,7 +85,8 @@ impl Reckoning<'_> {
         .into_iter()
         .filter(|&(step, _)| steps.contains(step))
         .map(|(_, cost)| cost)
-        .sum()
+        .sum();
+        cost.min(DEAREST)
     }
 
     /// Words that are on the way for one of elements, in halves.
@@ -127,6 +128,8 @@ impl Reckoning<'_> {
     }
 }
 
+/// No word is reckoned dearer: so many times all chunks and both shares are less than a number has room for.
+const DEAREST: u64 = 1 << 28;
 /// A message that is lent costs its origin so much less than a copy.
 const LENT: u64 = 8;
 /// A word that goes over the torus costs each side so much more than a copy; counted by the job `accumulate`.
@@ -144,7 +147,9 @@ pub(crate) fn fewest(recipe: &Recipe, available: SubOperations) -> SubOperations
             fewest = done;
         }
     }
-    fewest | all.difference(available).intersection(SubOperations::SWAP)
+    // The addition is behind all others, the swap too.
+    let swap = if fewest.contains(SubOperations::ADD) { all } else { all.difference(available) };
+    fewest | swap.intersection(SubOperations::SWAP)
 }
 
 /// All that an origin can do on this way.
@@ -312,6 +317,9 @@ mod tests {
         assert_eq!(fewest(&recipe, available), SubOperations::SCALE);
         let found = plan(available, Way::Torus);
         assert!(found.first.union(found.others).contains(SubOperations::SCALE), "{found:?}");
+        // Who adds has swapped, though the target could.
+        let swap = recipe.converted(Foreign::Target).prefix(SubOperations::all());
+        assert_eq!(plan(SWAP | SubOperations::SCALE, Way::Local).others, swap);
         // The addition is the target's, over the torus, whatever it says; it will refuse.
         let none = SubOperations::empty();
         assert_eq!(plan(none, Way::Torus).others, most(&recipe, Way::Torus));

@@ -93,7 +93,7 @@ impl Bounds {
 
     /// The next of the other bytes of a message of `total`, at most so many.
     pub(crate) fn behind(&self, total: u32, most: u32) -> Range<u32> {
-        self.behind..total.min(self.behind + most)
+        self.behind..total.min(self.behind.saturating_add(most))
     }
 
     /// They are done.
@@ -151,6 +151,12 @@ impl ProcessState {
     /// The target is wanted for this, in some chunk.
     pub(crate) fn wants(&mut self, wanted: SubOperations) {
         self.wanted = wanted;
+    }
+
+    /// Whether chunks of it and its operand can be named by where they are in their memory.
+    pub(crate) fn can_be_named(&self) -> bool {
+        let starts = [self.message.start, self.operand.as_ref().map_or(0, |operand| operand.start)];
+        starts.iter().all(|start| u32::try_from(start.saturating_add(self.message.total as usize)).is_ok())
     }
 
     /// The regions that the target reads it and its operand from, if it is lent.

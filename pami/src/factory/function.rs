@@ -90,6 +90,8 @@ pub struct ProcessFunction {
 pub struct SubOperationFunction {
     /// What it does.
     pub function: ElementFunction,
+    /// Whether it is with an operand; else recipes have it alone.
+    pub operand: bool,
     /// What it costs for an element: so many times as much as to add one to the target's memory, 1 at least (SPEC L-2).
     pub additions: u16,
 }
@@ -182,8 +184,8 @@ impl<N: Node> Settle<N> for ProcessFunction {
 
 impl<N: Node> Settle<N> for SubOperationFunction {
     fn settle(self, client: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
-        let Self { function, additions } = self;
-        let dispatch = client.handlers()?.add_function(Own { function, additions })?;
+        let Self { function, operand, additions } = self;
+        let dispatch = client.handlers()?.add_function(Own { function, operand, additions })?;
         Ok(Settings { dispatch, ..usual })
     }
 

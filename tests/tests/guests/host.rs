@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tests::{count_lines, expect_clean, expect_success_on_a_bad_wire, long, processor_time, tool};
 use xtask::node::Exit;
 use xtask::run::{Ending, Way};
+use xtask::setup::has_nightly_source;
 use xtask::{Arch, Board, KillWhen, Level, Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -46,6 +47,16 @@ fn h1_harts_are_threads_of_which_there_may_be_more_than_cores() {
     for hart in 0..8 {
         assert_eq!(count_lines(&outcome, &format!("runs on its hart {hart};")), 4, "{}", outcome.explain());
     }
+}
+
+/// Who has no core of its own for each hart reckons with others that have to be given one.
+#[test]
+fn h3_where_harts_share_cores_other_algorithms_are_chosen() {
+    let run = host("coll").torus("4").harts(xtask::run::core_count().min(16) as u8);
+    let list = ["--list", "--collective", "broadcast", "--sizes", "65536"];
+    let outcome = run.args(list).run().unwrap();
+    expect_good(&outcome);
+    assert_eq!(count_lines(&outcome, "chosen: 65536 B binomial"), 1, "{}", outcome.explain());
 }
 
 #[test]
@@ -177,6 +188,9 @@ fn h1_n10_faults_of_a_process_are_reported_as_a_nodes_are() {
 /// What ThreadSanitizer says is in what the process wrote to its standard error.
 #[test]
 fn h1_harts_that_race_are_reported() {
+    if !has_nightly_source() {
+        return;
+    }
     let run = |hart| host("faults").torus("1").harts(4).races(true).args(["race", hart]).run().unwrap();
     expect_good(&run("1"));
     let outcome = run("all");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 use tests::{count_lines, expect_clean, long};
 use xtask::run::Way;
+use xtask::setup::has_nightly_source;
 use xtask::{Arch, Board, Mode, Outcome, Run, jobs};
 
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -177,6 +178,9 @@ fn h1_jobs_run_on_linux_of_another_processor() {
 /// In shared memory with a task on each hart, where that can be; on a bad wire with one task to a node.
 #[test]
 fn h1_no_harts_of_a_job_race() {
+    if !has_nightly_source() {
+        return;
+    }
     for job in JOBS.iter().filter(|job| ["all-pairs", "mpi-suite"].contains(&job.name) || long()) {
         if job.one_task.is_none() {
             let job = Job { end: job.in_vn.map_or(job.end, Well), ..*job };

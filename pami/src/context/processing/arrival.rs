@@ -91,7 +91,8 @@ impl<P: Port> Active<P> {
         len: usize,
     ) -> Result<(), RegionFault> {
         let Instruction { recipe, left, wanted, .. } = instruction;
-        if !recipe.among(self.processing.available).contains(*wanted) {
+        let functions = &self.processing.functions;
+        if !recipe.among(self.processing.available).contains(*wanted) || functions.of(recipe).is_err() {
             return Err(RegionFault::Rights);
         }
         // A handle of its own: the region is not to be held while another is waited for.

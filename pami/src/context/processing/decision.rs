@@ -6,7 +6,7 @@ use crate::balance::chunk::{CHUNK_BYTES, ChunkHeader};
 use crate::balance::cost::StepCosts;
 use crate::balance::limit;
 use crate::balance::limit::{Plan, Way, Workloads};
-use crate::balance::recipe::{Combination, Recipe, SubOperations};
+use crate::balance::recipe::{Recipe, SubOperations};
 use crate::balance::state::{Bounds, ProcessRequest, ProcessState};
 use crate::context::{Active, Operation};
 use crate::device::{Path, Port};
@@ -28,8 +28,8 @@ impl<P: Port> Active<P> {
 
     /// What the registered function of a recipe costs; 0 without one.
     fn additions(&self, recipe: &Recipe) -> u16 {
-        let own = recipe.combine().and_then(Combination::own);
-        own.and_then(|number| self.processing.functions.get(number)).map_or(0, |own| own.additions.max(1))
+        let own = self.processing.functions.of(recipe).ok().flatten();
+        own.map_or(0, |own| own.additions.max(1))
     }
 
     /// Decides who does what; `None` while advice is missing.
@@ -92,6 +92,7 @@ impl<P: Port> Active<P> {
             && lives_here
             && others.is_empty()
             && total - limit >= LEND_FROM
+            && state.can_be_named()
             && let Some(memory) = state.memory()
         {
             let operand = state.operand().map(|operand| operand.memory.clone());

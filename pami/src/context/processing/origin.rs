@@ -6,7 +6,7 @@ use crate::balance::Operand;
 use crate::balance::arithmetic;
 use crate::balance::arithmetic::{Source, Sources, Steps};
 use crate::balance::chunk::{Instruction, LentChunk};
-use crate::balance::recipe::{Combination, SubOperations};
+use crate::balance::recipe::SubOperations;
 use crate::balance::state::{Bounds, ProcessRequest, ProcessState};
 use crate::context::terms::{Here, Terms};
 use crate::context::{Active, Operation, Process};
@@ -68,11 +68,7 @@ impl<P: Port> Active<P> {
         if operand.is_some() != recipe.has_operand() || !operand.as_ref().is_none_or(reaches) {
             return Err(SendError::Operand);
         }
-        if let Some(number) = recipe.combine().and_then(Combination::own) {
-            let own = self.processing.functions.get(number);
-            own.filter(|own| own.function.element() == recipe.element())
-                .ok_or(SendError::SubOperation(number))?;
-        }
+        self.processing.functions.of(&recipe).map_err(SendError::SubOperation)?;
         let total = u32::try_from(len).map_err(|_| SendError::TooLong)?;
         region.check(target.task(), offset, total).map_err(SendError::Region)?;
         if !(offset as usize).is_multiple_of(size) {

@@ -69,7 +69,7 @@ proptest! {
         header in any::<[u8; 24]>(), sane in any::<bool>(), data in proptest::collection::vec(any::<u8>(), 0..64),
         offset in 0u32..80, total in 0u32..100, kind in 0usize..4
     ) {
-        let mut stage = pair(true);
+        let mut stage = own_pair(true);
         let before = [7; 64];
         let bystander = stage.region(1, &before, Rights::READ);
         let region = region(&mut stage, &before);

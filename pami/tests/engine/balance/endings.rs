@@ -164,7 +164,7 @@ fn d9_l3_a_chunk_that_is_not_what_it_says_or_belongs_between_two_elements_adds_n
     let [mut between, mut lent] = [chunk.header().to_vec(), chunk.header().to_vec()];
     between[8] += 4;
     // It says that its elements are lent, and has them with it.
-    lent[14] |= 2;
+    lent[14] |= 0x40;
     for (header, protocol_errors) in [(between, 0), (lent, 1)] {
         stage.forge(chunk.envelope(), &header, chunk.data());
         stage.turn(&[1]);

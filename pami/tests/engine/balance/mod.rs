@@ -200,10 +200,10 @@ fn own_pair(local: bool) -> Stage {
     let mut stage = Stage::closed(machine(2, local), 1, Told::new(), build);
     for client in &mut stage.clients {
         let protocol = client.protocol("own").unwrap();
-        let functions = [ElementFunction::F64(twice_less), ElementFunction::I32(remainder)];
-        for (number, function) in functions.into_iter().enumerate() {
+        let functions = [(ElementFunction::F64(twice_less), true), (ElementFunction::I32(remainder), false)];
+        for (number, (function, operand)) in functions.into_iter().enumerate() {
             let factory =
-                client.register(&protocol, SubOperationFunction { function, additions: 3 }).unwrap();
+                client.register(&protocol, SubOperationFunction { function, operand, additions: 3 }).unwrap();
             assert_eq!(usize::from(factory.number()), number);
         }
     }
