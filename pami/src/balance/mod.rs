@@ -17,6 +17,9 @@
 //! chunk of which it does nothing need not be copied: the target reads it where it lies. How the decision is made is the
 //! [`Split`]'s matter; by advice, `limit` computes it.
 //!
+//! Of messages that wait to be added to the same elements in the same way, the next becomes the operand of the first, and both go as
+//! one: those of integers always, as that is exact, others if their [recipe](Recipe::merged) lets it be. It ends as the first does.
+//!
 //! The answer to the last chunk is true of all: each names what the message as a whole wants of its target, so one that lacks a
 //! sub-operation refuses every chunk, and the last is sent when the origin has done its own part. What the origin added itself
 //! of a message that is refused stays added.

@@ -173,6 +173,8 @@ pub struct Recipe {
     foreign: Foreign,
     combine: Option<Combination>,
     narrow: bool,
+    /// Not on the wire: it is the origin's matter.
+    merges: bool,
 }
 
 /// All but the swap, in their order.
@@ -182,7 +184,7 @@ const ORDER: [SubOperations; 4] =
 impl Recipe {
     /// Adds the message to the target's memory.
     pub const fn sum(element: RecipeElement) -> Self {
-        Self { element, factor: None, foreign: Foreign::Neither, combine: None, narrow: false }
+        Self { element, factor: None, foreign: Foreign::Neither, combine: None, narrow: false, merges: false }
     }
 
     /// Scales the message by `factor` and adds it to the target's memory.
@@ -207,6 +209,20 @@ impl Recipe {
     #[must_use]
     pub const fn narrowed(self) -> Self {
         Self { narrow: matches!(self.element, RecipeElement::F64), ..self }
+    }
+
+    /// That may be merged with others that wait to be added to the same elements, though sums of floating-point numbers may round
+    /// otherwise then; those of integers always are.
+    #[must_use]
+    pub const fn merged(self) -> Self {
+        Self { merges: true, ..self }
+    }
+
+    /// Whether two messages may be added to each other first, and then be processed as one.
+    pub(crate) fn merges(&self) -> bool {
+        let exact = matches!(self.element, RecipeElement::I32 | RecipeElement::I64);
+        let plain = self.combine.is_none() && self.foreign == Foreign::Neither && !self.narrow;
+        plain && (exact || self.merges)
     }
 
     /// What the message and the target's memory are made of.
@@ -317,7 +333,7 @@ impl Recipe {
         let combine = if combine == 0 { None } else { Some(Combination::decode(combine)?) };
         let narrow = code & 0x20 != 0;
         let sane = code >> 6 == 0 && (!narrow || element == RecipeElement::F64);
-        sane.then_some(Self { element, factor, foreign: *foreign, combine, narrow })
+        sane.then_some(Self { element, factor, foreign: *foreign, combine, narrow, merges: false })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an origin knows of a message that it processes.
 
-use super::recipe::{Recipe, SubOperations};
+use super::recipe::{Combination, Recipe, SubOperations};
 use super::{Operand, Split};
 use crate::region::{RegionFault, RegionId};
 use core::ops::Range;
@@ -35,6 +35,8 @@ pub(crate) struct ProcessState {
     lent: [Option<RegionId>; 2],
     /// What went wrong here.
     fault: Option<RegionFault>,
+    /// The operation that has become its operand, and that one's order.
+    part: Option<(u8, u64)>,
 }
 
 /// A [`Plan`](super::limit::Plan) in bytes, and how much of it is done.
@@ -115,6 +117,7 @@ impl ProcessState {
             has_asked: false,
             lent: [None; 2],
             fault: None,
+            part: None,
         }
     }
 
@@ -131,6 +134,32 @@ impl ProcessState {
     /// What it is combined with, while that is read.
     pub(crate) fn operand(&self) -> Option<&Operand> {
         self.operand.as_ref()
+    }
+
+    /// Whether `other`, which is to be done behind it, can be done with it at once: nothing is decided of either.
+    pub(crate) fn takes(&self, other: &Self) -> bool {
+        let (mine, theirs) = (&self.message, &other.message);
+        let same = (mine.region, mine.offset, mine.total) == (theirs.region, theirs.offset, theirs.total)
+            && mine.recipe == theirs.recipe
+            && mine.split == theirs.split;
+        same && mine.recipe.merges()
+            && mine.split != Split::TargetOnly
+            && self.plan.is_none()
+            && other.plan.is_none()
+            && other.memory.is_some()
+    }
+
+    /// The message of `other`, at place `number` with this order, is its operand from now on.
+    pub(crate) fn take(&mut self, other: &Self, (number, order): (u8, u64)) {
+        let memory = other.memory.clone();
+        self.operand = memory.map(|memory| Operand { memory, start: other.message.start });
+        self.message.recipe = self.message.recipe.combined(Combination::Sum);
+        self.part = Some((number, order));
+    }
+
+    /// The operation that it has taken, and that one's order.
+    pub(crate) fn part(&self) -> Option<(u8, u64)> {
+        self.part
     }
 
     /// Who does what, if that is decided, and how much is done.

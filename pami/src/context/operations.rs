@@ -126,6 +126,7 @@ impl<P: Port> Active<P> {
         let asks = self.operations.is_asking(number);
         let Some(operation) = self.operations.get(number) else { return };
         operation.queued = true;
+        let mut part = None;
         let settles = match &mut operation.action {
             // It may have to go again.
             Action::Send(_) if asks => false,
@@ -140,16 +141,21 @@ impl<P: Port> Active<P> {
                 false
             }
             Action::Rmw(_) | Action::Fence(_) => false,
+            Action::Process(_) if operation.awaits == Awaits::Other => false,
             Action::Process(state) => {
                 if !state.awaits() {
                     operation.awaits = Awaits::Nobody;
                     operation.result =
                         state.fault().map_or(Ok(()), |fault| Err(OperationError::Region(fault)));
+                    part = state.part().map(|part| (part, operation.result));
                 }
                 state.all_queued()
             }
             Action::Over => true,
         };
+        if let Some((part, result)) = part {
+            self.end_part(Some(part), result);
+        }
         if settles {
             self.operations.settle(number);
         }
@@ -262,9 +268,13 @@ impl<P: Port> Active<P> {
         operation.queued = true;
         operation.awaits = Awaits::Nobody;
         operation.result = Err(error);
+        let mut part = None;
         let lent = match &mut operation.action {
             Action::Send(state) => [state.give_up(), None],
-            Action::Process(state) => state.give_up(),
+            Action::Process(state) => {
+                part = state.part();
+                state.give_up()
+            }
             action => {
                 *action = Action::Over;
                 [None; 2]
@@ -275,6 +285,7 @@ impl<P: Port> Active<P> {
         }
         self.operations.give_up(number);
         self.questions.let_go(number);
+        self.end_part(part, Err(error));
     }
 
     /// The operation at a place that a context's answer names, if it waits for one of `origin`.

@@ -84,6 +84,8 @@ pub(crate) enum Awaits {
     Signal,
     /// The target's message unit answers requests (SPEC D-5).
     Unit,
+    /// It has become a part of another operation of this context, and ends with that.
+    Other,
 }
 
 impl Awaits {

@@ -11,7 +11,7 @@ use crate::balance::state::{Bounds, ProcessRequest, ProcessState};
 use crate::context::{Active, Operation};
 use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
-use crate::operation::Action;
+use crate::operation::{Action, Awaits, bits};
 use crate::region::{Memory, Rights};
 
 /// Bytes of a message that are at least left to a target for them to be lent instead of copied.
@@ -42,13 +42,14 @@ impl<P: Port> Active<P> {
         if let Some(plan) = state.plan() {
             return Some(plan);
         }
+        self.merge_next(state, (target, order));
         let way = if matches!(path, Path::Local(_)) { Way::Local } else { Way::Torus };
         let ProcessRequest { total, recipe, split, .. } = *state.message();
         let chunk = self.chunk_bytes(&recipe, SubOperations::empty());
         let chunks = total.div_ceil(chunk);
         let most = limit::most(&recipe, way);
         let at_target = Plan { first: SubOperations::empty(), limit: 0, others: SubOperations::empty() };
-        let Plan { mut first, mut limit, others } = match split {
+        let Plan { mut first, mut limit, mut others } = match split {
             Split::TargetOnly => at_target,
             Split::OriginOnly => Plan { first: most, limit: chunks, others: most },
             Split::Rules(rules) => {
@@ -74,6 +75,10 @@ impl<P: Port> Active<P> {
         };
         if others.contains(SubOperations::ADD) {
             (first, limit) = (others, chunks);
+        }
+        if state.part().is_some() {
+            // Two messages go as one, whoever was to do the rest.
+            [first, others] = [first, others].map(|done| recipe.prefix(done | SubOperations::COMBINE));
         }
         let limit = limit.saturating_mul(chunk).min(total);
         // An element must not be added here before one that is on its way to the same place.
@@ -111,6 +116,25 @@ impl<P: Port> Active<P> {
         let done = if front.contains(SubOperations::ADD) { behind } else { front.intersection(behind) };
         state.wants(recipe.sub_operations().difference(done));
         Some(Bounds::new(first, limit, others))
+    }
+
+    /// Has the next message to the same target for an operand, if it is to be added to the same elements in the same way.
+    fn merge_next(&mut self, state: &mut ProcessState, (target, order): (Endpoint, u64)) {
+        if state.part().is_some() || !state.message().recipe.merges() {
+            return;
+        }
+        let later = bits(self.operations.used()).filter_map(|number| {
+            let operation = self.operations.see(number)?;
+            (operation.target == target && operation.order > order).then_some((operation.order, number))
+        });
+        let Some((order, number)) = later.min() else { return };
+        let Some(operation) = self.operations.get(number) else { return };
+        if let Action::Process(other) = &operation.action
+            && state.takes(other)
+        {
+            state.take(other, (number, order));
+            operation.awaits = Awaits::Other;
+        }
     }
 
     /// The target's advice: `None` while it is waited for, nothing in it if it does not come.

@@ -101,6 +101,9 @@ impl<P: Port> Active<P> {
         let (Some(path), Action::Process(_)) = (operation.path, &operation.action) else {
             return Queued::All;
         };
+        if operation.awaits == Awaits::Other {
+            return Queued::All;
+        }
         // The state is taken out for as long as the rest of the context has a part in it.
         let Action::Process(mut state) = core::mem::replace(&mut operation.action, Action::Over) else {
             return Queued::All;
@@ -261,7 +264,8 @@ impl<P: Port> Active<P> {
             _ => return self.transport.protocol_error(),
         };
         let result = result.and(state.fault().map_or(Ok(()), Err));
-        let lent = state.give_up();
+        let (lent, part) = (state.give_up(), state.part());
+        self.end_part(part, result.map_err(OperationError::Region));
         for region in lent.into_iter().flatten() {
             self.port.deregister(region);
         }
@@ -269,6 +273,21 @@ impl<P: Port> Active<P> {
             self.operations.settle(number);
         }
         self.answered(number, result.map_err(OperationError::Region));
+    }
+
+    /// Ends the operation that another, which has ended so, had taken; the next look at those that settle tells.
+    pub(crate) fn end_part(&mut self, part: Option<(u8, u64)>, result: Result<(), OperationError>) {
+        let Some((number, order)) = part else { return };
+        let Some(operation) = self.operations.get(number) else { return };
+        if operation.order != order || operation.awaits != Awaits::Other {
+            return;
+        }
+        (operation.awaits, operation.result) = (Awaits::Nobody, result);
+        // With its memory. One that still stands in the line settles when it leaves that.
+        operation.action = Action::Over;
+        if operation.queued {
+            self.operations.settle(number);
+        }
     }
 
     /// A target's refusals.

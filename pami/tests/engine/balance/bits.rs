@@ -64,6 +64,41 @@ proptest! {
         prop_assert_eq!(bytes(region.memory()), expected);
     }
 
+    /// Of integers, whatever is merged with what.
+    #[test]
+    fn l1_l5_messages_that_may_be_merged_add_up_to_the_same(
+        local in any::<bool>(), list in proptest::collection::vec((splits(), 0usize..3, 1usize..3), 2..12),
+        scaled in any::<bool>(), seed in any::<u64>()
+    ) {
+        let mut stage = pair(local);
+        idle(&stage, 1000, 500);
+        let old = numbers(RecipeElement::I64, false, 400, seed);
+        let mut expected = old.clone();
+        let region = region(&mut stage, &old);
+        let factor = scaled.then(|| factor_of(RecipeElement::I64));
+        let operation = Unsplit::plain(RecipeElement::I64, factor, Foreign::Neither);
+        let mut messages = Vec::new();
+        for (number, (split, at, count)) in list.into_iter().enumerate() {
+            let (at, count) = (100 * at, 60 * count);
+            let new = numbers(RecipeElement::I64, false, count, seed ^ number as u64);
+            operation.apply(&mut expected[8 * at..], &new, &[]);
+            let message = filled(&new).share();
+            let all = process(stage.at(1), &region, &message, operation.recipe(), split);
+            let remote_done = stage.done(number);
+            stage.process(0, Process { offset: 8 * at as u32, remote_done, ..all });
+            messages.push(message);
+            if seed >> number & 3 == 1 {
+                stage.turn(&[0]);
+            }
+        }
+        stage.quiet();
+        prop_assert_eq!(bytes(region.memory()), expected);
+        let mut ends: Vec<_> = stage.ends().into_iter().map(|(number, _, result)| (number, result)).collect();
+        ends.sort_by_key(|end| end.0);
+        prop_assert_eq!(ends, (0..messages.len()).map(|number| (number, Ok(()))).collect::<Vec<_>>());
+        prop_assert!(messages.into_iter().all(|message| message.reclaim().is_ok()));
+    }
+
     #[test]
     fn l3_hostile_chunks_change_nothing_outside_their_region(
         header in any::<[u8; 24]>(), sane in any::<bool>(), data in proptest::collection::vec(any::<u8>(), 0..64),

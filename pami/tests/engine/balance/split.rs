@@ -214,3 +214,58 @@ fn h4_a_message_is_lent_to_tasks_of_the_node_alone() {
         assert_eq!(stage.world.lock().carried < 4 * count, lives_here);
     }
 }
+
+/// Two messages that wait to be added to the same elements go as one; a third with the next, if there is one.
+#[test]
+fn l1_messages_to_the_same_elements_are_merged_if_that_is_exact_or_wanted() {
+    let (ints, floats) = (Recipe::sum(RecipeElement::I64), Recipe::sum(RecipeElement::F64));
+    let accumulated = Recipe::accumulate(Factor::I64(-3));
+    let (advice, target) = (Split::Advice, Split::TargetOnly);
+    for (recipe, split, count, sent) in [
+        (ints, advice, 2, 1),
+        (ints, advice, 3, 2),
+        (ints, advice, 4, 2),
+        (accumulated, advice, 2, 1),
+        (floats.merged(), advice, 2, 1),
+        (floats, advice, 2, 2),
+        (ints, target, 2, 2),
+        (ints.converted(Foreign::Message), advice, 2, 2),
+        (ints.combined(Combination::Max), advice, 2, 2),
+    ] {
+        let mut stage = pair(false);
+        let region = region(&mut stage, &[0; 64]);
+        let messages: Vec<_> = (0..count).map(|_| filled(&[0; 64]).share()).collect();
+        for (number, message) in messages.iter().enumerate() {
+            let (local_done, remote_done) = (stage.done(2 * number), stage.done(2 * number + 1));
+            let operand = recipe.has_operand().then(|| Operand { memory: message.clone(), start: 0 });
+            let all = process(stage.at(1), &region, message, recipe, split);
+            stage.process(0, Process { operand, local_done, remote_done, ..all });
+        }
+        stage.quiet();
+        assert_eq!(stage.count(Kind::Chunk), sent, "{recipe:?} {split:?} {count}");
+        let mut ends = stage.ends();
+        ends.sort_by_key(|end| end.0);
+        assert_eq!(ends, (0..2 * count).map(|number| (number, None, Ok(()))).collect::<Vec<_>>());
+        assert!(messages.into_iter().all(|message| message.reclaim().is_ok()), "{recipe:?}");
+    }
+}
+
+#[test]
+fn l1_what_was_merged_ends_as_the_message_that_took_it() {
+    // The target has no addition: both are refused.
+    let mut stage = tasks(2, false, |client| client.sub_operations(SubOperations::empty()));
+    let region = region(&mut stage, &[0; 64]);
+    let message = filled(&[1; 64]).share();
+    for number in 0..2 {
+        let (local_done, remote_done) = (stage.done(2 * number), stage.done(2 * number + 1));
+        let all = process(stage.at(1), &region, &message, Recipe::sum(RecipeElement::I32), Split::Advice);
+        stage.process(0, Process { local_done, remote_done, ..all });
+    }
+    stage.quiet();
+    let mut ends = stage.ends();
+    ends.sort_by_key(|end| end.0);
+    assert_eq!(stage.count(Kind::Chunk), 1);
+    let results: Vec<_> = ends.into_iter().map(|(_, _, result)| result).collect();
+    assert_eq!([results[1], results[3]], [REFUSED; 2]);
+    assert_eq!(bytes(region.memory()), [0; 64]);
+}
