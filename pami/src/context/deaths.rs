@@ -133,7 +133,9 @@ impl<P: Port> Active<P> {
         let port = &self.port;
         let gone = |endpoint: Endpoint| gone_home(port, endpoint);
         let Some(operation) = self.operations.get(number) else { return };
-        let waits = operation.awaits.is_some() || !operation.queued || operation.lease.is_some();
+        // One that is over in the line has ended with another that had taken it.
+        let in_line = !operation.queued && !matches!(operation.action, Action::Over);
+        let waits = operation.awaits.is_some() || in_line || operation.lease.is_some();
         match &mut operation.action {
             // Those not asked yet are found dead when their turn comes; and it ends behind what was before it.
             Action::Fence(state) => {

@@ -141,20 +141,25 @@ impl<P: Port> Active<P> {
                 false
             }
             Action::Rmw(_) | Action::Fence(_) => false,
-            Action::Process(_) if operation.awaits == Awaits::Other => false,
+            // What has taken it may have been sent already.
+            Action::Process(state) if operation.awaits == Awaits::Other => state.memory().is_none(),
             Action::Process(state) => {
                 if !state.awaits() {
                     operation.awaits = Awaits::Nobody;
                     operation.result =
                         state.fault().map_or(Ok(()), |fault| Err(OperationError::Region(fault)));
-                    part = state.part().map(|part| (part, operation.result));
+                    part = state.part().map(|part| (part, Some(operation.result)));
                 }
-                state.all_queued()
+                let sent = state.all_queued();
+                part = part.or(state.part().filter(|_| sent).map(|part| (part, None)));
+                sent
             }
             Action::Over => true,
         };
-        if let Some((part, result)) = part {
-            self.end_part(Some(part), result);
+        match part {
+            None => {}
+            Some((part, None)) => self.part_is_sent(part),
+            Some((part, Some(result))) => self.end_part(Some(part), result),
         }
         if settles {
             self.operations.settle(number);

@@ -92,7 +92,10 @@ impl<P: Port> Active<P> {
     ) -> Result<(), RegionFault> {
         let Instruction { recipe, left, wanted, .. } = instruction;
         let functions = &self.processing.functions;
-        if !recipe.among(self.processing.available).contains(*wanted) || functions.of(recipe).is_err() {
+        let combines = wanted.contains(SubOperations::COMBINE);
+        if !recipe.among(self.processing.available).contains(*wanted)
+            || combines && functions.of(recipe).is_err()
+        {
             return Err(RegionFault::Rights);
         }
         // A handle of its own: the region is not to be held while another is waited for.

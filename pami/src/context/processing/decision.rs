@@ -56,10 +56,12 @@ impl<P: Port> Active<P> {
                 let fits = |rule: &&Rule| {
                     rule.element.is_none_or(|element| element == recipe.element()) && rule.from_bytes <= total
                 };
+                // A rule says nothing of what two messages are merged by.
+                let merged = state.part().map_or(SubOperations::empty(), |_| SubOperations::COMBINE);
                 rules.iter().find(fits).map_or(at_target, |rule| Plan {
-                    first: recipe.prefix(rule.origin).intersection(most),
+                    first: recipe.prefix(rule.origin | merged).intersection(most),
                     limit: (u64::from(chunks) * u64::from(rule.chunks.min(1000)) / 1000) as u32,
-                    others: recipe.prefix(rule.others.difference(SubOperations::ADD)),
+                    others: recipe.prefix(rule.others.difference(SubOperations::ADD) | merged),
                 })
             }
             Split::Advice => match self.find_advice(state, path, target)? {

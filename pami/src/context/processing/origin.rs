@@ -275,18 +275,32 @@ impl<P: Port> Active<P> {
         self.answered(number, result.map_err(OperationError::Region));
     }
 
+    /// The operation at a place that another has taken, if it is still that.
+    fn part(&mut self, (number, order): (u8, u64)) -> Option<&mut Operation<P>> {
+        let operation = self.operations.get(number)?;
+        (operation.order == order && operation.awaits == Awaits::Other).then_some(operation)
+    }
+
+    /// The memory of an operation that another has taken is no longer read.
+    pub(crate) fn part_is_sent(&mut self, part: (u8, u64)) {
+        let Some(operation) = self.part(part) else { return };
+        if let Action::Process(state) = &mut operation.action {
+            state.give_up();
+        }
+        if operation.queued {
+            self.operations.settle(part.0);
+        }
+    }
+
     /// Ends the operation that another, which has ended so, had taken; the next look at those that settle tells.
     pub(crate) fn end_part(&mut self, part: Option<(u8, u64)>, result: Result<(), OperationError>) {
-        let Some((number, order)) = part else { return };
-        let Some(operation) = self.operations.get(number) else { return };
-        if operation.order != order || operation.awaits != Awaits::Other {
-            return;
-        }
+        let Some(part) = part else { return };
+        let Some(operation) = self.part(part) else { return };
         (operation.awaits, operation.result) = (Awaits::Nobody, result);
         // With its memory. One that still stands in the line settles when it leaves that.
         operation.action = Action::Over;
         if operation.queued {
-            self.operations.settle(number);
+            self.operations.settle(part.0);
         }
     }
 

@@ -269,3 +269,41 @@ fn l1_what_was_merged_ends_as_the_message_that_took_it() {
     assert_eq!([results[1], results[3]], [REFUSED; 2]);
     assert_eq!(bytes(region.memory()), [0; 64]);
 }
+
+/// A rule is for messages as they are begun; and what was merged may change once it was sent, though the target does not answer.
+#[test]
+fn l2_merged_messages_keep_their_rule_and_end_locally_without_their_target() {
+    let rules: &[Rule] = leak([Rule {
+        element: None,
+        from_bytes: 0,
+        origin: SubOperations::SCALE,
+        chunks: 1000,
+        others: SubOperations::empty(),
+    }]);
+    let mut stage = tasks(2, false, |client| client.sub_operations(SubOperations::ADD));
+    let region = region(&mut stage, &[0; 64]);
+    let message = filled(&1i32.to_ne_bytes().repeat(16)).share();
+    // They stand in line behind one that waits for advice, which does not come.
+    let none = filled(&[0; 64]).share();
+    let first = process(stage.at(1), &region, &none, Recipe::sum(RecipeElement::F32), Split::Advice);
+    stage.process(0, first);
+    for number in 0..2 {
+        let (local_done, remote_done) = (stage.done(number), stage.done(2 + number));
+        let recipe = Recipe::accumulate(Factor::I32(3));
+        let all = process(stage.at(1), &region, &message, recipe, Split::Rules(rules));
+        stage.process(0, Process { local_done, remote_done, ..all });
+    }
+    stage.advance(0, 10);
+    assert_eq!((stage.ends(), stage.count(Kind::Chunk)), (vec![], 0));
+    stage.world.lock().now += 2 * ADVICE_NS;
+    stage.advance(0, 10);
+    let mut ends = stage.ends();
+    ends.sort_by_key(|end| end.0);
+    assert_eq!(ends, [(0, None, Ok(())), (1, None, Ok(()))]);
+    assert_eq!(stage.count(Kind::Chunk), 2);
+    stage.quiet();
+    let mut ends = stage.ends();
+    ends.sort_by_key(|end| end.0);
+    assert_eq!(ends, [(2, None, Ok(())), (3, None, Ok(()))]);
+    assert_eq!(bytes(region.memory()), 6i32.to_ne_bytes().repeat(16));
+}
