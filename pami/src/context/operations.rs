@@ -126,7 +126,6 @@ impl<P: Port> Active<P> {
         let asks = self.operations.is_asking(number);
         let Some(operation) = self.operations.get(number) else { return };
         operation.queued = true;
-        let mut part = None;
         let settles = match &mut operation.action {
             // It may have to go again.
             Action::Send(_) if asks => false,
@@ -141,26 +140,9 @@ impl<P: Port> Active<P> {
                 false
             }
             Action::Rmw(_) | Action::Fence(_) => false,
-            // What has taken it may have been sent already.
-            Action::Process(state) if operation.awaits == Awaits::Other => state.memory().is_none(),
-            Action::Process(state) => {
-                if !state.awaits() {
-                    operation.awaits = Awaits::Nobody;
-                    operation.result =
-                        state.fault().map_or(Ok(()), |fault| Err(OperationError::Region(fault)));
-                    part = state.part().map(|part| (part, Some(operation.result)));
-                }
-                let sent = state.all_queued();
-                part = part.or(state.part().filter(|_| sent).map(|part| (part, None)));
-                sent
-            }
+            Action::Process(_) => self.process_queued(number),
             Action::Over => true,
         };
-        match part {
-            None => {}
-            Some((part, None)) => self.part_is_sent(part),
-            Some((part, Some(result))) => self.end_part(Some(part), result),
-        }
         if settles {
             self.operations.settle(number);
         }

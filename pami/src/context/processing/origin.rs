@@ -275,6 +275,26 @@ impl<P: Port> Active<P> {
         self.answered(number, result.map_err(OperationError::Region));
     }
 
+    /// The last chunk of a message is queued. Returns whether its memory is no longer read; that of one that another has taken is
+    /// once that is sent.
+    pub(crate) fn process_queued(&mut self, number: u8) -> bool {
+        let Some(operation) = self.operations.get(number) else { return false };
+        let Action::Process(state) = &mut operation.action else { return false };
+        if operation.awaits == Awaits::Other {
+            return state.memory().is_none();
+        }
+        let (part, ended) = (state.part(), !state.awaits());
+        let result = state.fault().map_or(Ok(()), |fault| Err(OperationError::Region(fault)));
+        let sent = state.all_queued();
+        if ended {
+            (operation.awaits, operation.result) = (Awaits::Nobody, result);
+            self.end_part(part, result);
+        } else if sent && let Some(part) = part {
+            self.part_is_sent(part);
+        }
+        sent
+    }
+
     /// The operation at a place that another has taken, if it is still that.
     fn part(&mut self, (number, order): (u8, u64)) -> Option<&mut Operation<P>> {
         let operation = self.operations.get(number)?;
