@@ -276,6 +276,39 @@ impl Steps<'_> {
     }
 }
 
+/// Room for a block of a message, and of its operand.
+struct Blocks {
+    message: [Pair; BLOCK],
+    operand: [Pair; BLOCK],
+}
+
+impl Blocks {
+    const EMPTY: Self = Self { message: [Pair([0; 2]); BLOCK], operand: [Pair([0; 2]); BLOCK] };
+
+    /// Loads `bytes` of elements from `at` on, at most a block; of what has come narrow, the message alone, half of each. The last
+    /// may be less than a pair. The operand's are none without one.
+    fn load(
+        &mut self,
+        sources: &Sources<'_>,
+        (at, bytes): (usize, usize),
+        narrow: bool,
+    ) -> Result<(&mut [Pair], &mut [Pair]), Misplaced> {
+        let pairs = bytes.div_ceil(size_of::<Pair>());
+        let (message, operand) = (&mut self.message[..pairs], &mut self.operand[..pairs]);
+        sources.message.read(wire(at, narrow), &mut message.as_mut_bytes()[..wire(bytes, narrow)])?;
+        match sources.operand {
+            Some(source) => source.read(at, &mut operand.as_mut_bytes()[..bytes])?,
+            None => return Ok((message, &mut [])),
+        }
+        Ok((message, operand))
+    }
+}
+
+/// Bytes that so many of elements take on their way.
+fn wire(bytes: usize, narrow: bool) -> usize {
+    if narrow { bytes / 2 } else { bytes }
+}
+
 /// Makes a word what it is to be.
 #[inline(always)]
 fn update(word: &AtomicU64, change: impl Fn(u64) -> u64) {
@@ -336,14 +369,13 @@ pub(crate) fn add(
     memory.words(start, (end - start).div_ceil(WORD))?;
     // Numbers came narrow if the origin has rounded them.
     let narrow = !steps.has(SubOperations::NARROW) && recipe.sub_operations().contains(SubOperations::NARROW);
-    let wire = |bytes: usize| if narrow { bytes / 2 } else { bytes };
     if let Source::Bytes(bytes) = sources.message
-        && bytes.len() < wire(len)
+        && bytes.len() < wire(len, narrow)
     {
         return Err(Misplaced::Bounds);
     }
     let swaps = recipe.foreign() == Foreign::Target;
-    let (mut block, mut other) = ([Pair([0; 2]); BLOCK], [Pair([0; 2]); BLOCK]);
+    let mut blocks = Blocks::EMPTY;
     let mut at = 0;
     while at < len {
         let place = offset + at;
@@ -352,19 +384,9 @@ pub(crate) fn add(
             (0, rest) if rest >= WORD => (rest - rest % WORD).min(BLOCK_BYTES),
             _ => WORD / 2,
         };
-        let (words, pairs) = (bytes.div_ceil(WORD), bytes.div_ceil(size_of::<Pair>()));
-        let block = &mut block[..pairs];
-        sources.message.read(wire(at), &mut block.as_mut_bytes()[..wire(bytes)])?;
-        let operand = match sources.operand {
-            Some(operand) => {
-                let other = &mut other[..pairs];
-                operand.read(at, &mut other.as_mut_bytes()[..bytes])?;
-                other
-            }
-            None => &mut [],
-        };
+        let (block, operand) = blocks.load(&sources, (at, bytes), narrow)?;
         steps.finish(block, operand, bytes, narrow);
-        let into = memory.words(place - place % WORD, words)?;
+        let into = memory.words(place - place % WORD, bytes.div_ceil(WORD))?;
         match (into, &*block) {
             ([word], &[Pair([new, _])]) if bytes < WORD => {
                 by_element!(element, add_half(word, new, !place.is_multiple_of(WORD), swaps));
@@ -394,26 +416,14 @@ pub(crate) fn prepare(
         return both.map_or(Ok(()), |operand| operand.read(0, second));
     }
     let narrow = steps.has(SubOperations::NARROW);
-    let wire = |bytes: usize| if narrow { bytes / 2 } else { bytes };
-    let (mut block, mut other) = ([Pair([0; 2]); BLOCK], [Pair([0; 2]); BLOCK]);
+    let mut blocks = Blocks::EMPTY;
     for at in (0..len).step_by(BLOCK_BYTES) {
         let bytes = (len - at).min(BLOCK_BYTES);
-        // The last may be less than a pair.
-        let pairs = bytes.div_ceil(size_of::<Pair>());
-        let block = &mut block[..pairs];
-        sources.message.read(at, &mut block.as_mut_bytes()[..bytes])?;
-        let operand = match sources.operand {
-            Some(operand) => {
-                let other = &mut other[..pairs];
-                operand.read(at, &mut other.as_mut_bytes()[..bytes])?;
-                other
-            }
-            None => &mut [],
-        };
+        let (block, operand) = blocks.load(&sources, (at, bytes), false)?;
         steps.prepare(block, operand, bytes);
-        let run = wire(at)..wire(at) + wire(bytes);
-        let (Some(first), Some(from)) = (first.get_mut(run.clone()), block.as_bytes().get(..wire(bytes)))
-        else {
+        let run = wire(at, narrow)..wire(at + bytes, narrow);
+        let from = block.as_bytes().get(..run.len());
+        let (Some(first), Some(from)) = (first.get_mut(run.clone()), from) else {
             return Err(Misplaced::Bounds);
         };
         first.copy_from_slice(from);

@@ -2,7 +2,8 @@
 //!
 //! A message has `n` chunks. For each two sets `s` and `m` of origin sub-operations, which have the fewest that the target needs to
 //! have done, the origin reckons what a chunk costs each side, `o(s)`, `t(s)`, `o(m)` and `t(m)`, by the amount of processing of
-//! each sub-operation, as it was measured on this hart, and of sending. Let `a` and `b` be the shares of their time that origin and target can
+//! each sub-operation, as it was measured on this hart, and of sending. Let `a` and `b` be the shares of their time that origin
+//! and target can
 //! give. If `L` chunks are processed with `s` and the rest with `m`, both sides are done at the same time when
 //!
 //! ```text
@@ -15,7 +16,8 @@
 //!
 //! `L` is the limit on the number of chunks with `s`; the two that are done first are taken. `a` and `b` are
 //! the idle shares: what a side does is time of its application. So an origin that is busy does what is least work for it, which
-//! is to leave all to the target, or to combine what would have to be sent twice; one that is not does all that it can for a target that is busy.
+//! is to leave all to the target, or to combine what would have to be sent twice; one that is not does all that it can for a
+//! target that is busy.
 
 use super::cost::StepCosts;
 use super::recipe::{Recipe, SubOperations};
@@ -114,11 +116,7 @@ impl Reckoning<'_> {
             return 0;
         }
         let take = if self.way == Way::Torus { CARRIED } else { 0 };
-        let widen = if self.recipe.sub_operations().difference(left).contains(SubOperations::NARROW) {
-            self.costs.narrow
-        } else {
-            0
-        };
+        let widen = if done.contains(SubOperations::NARROW) { self.costs.narrow } else { 0 };
         self.wire(done) * self.costs.copy * (1 + take) / 2 + widen + self.steps(left, done)
     }
 

@@ -49,6 +49,8 @@ impl<P: Port> Active<P> {
         let chunks = total.div_ceil(chunk);
         let most = limit::most(&recipe, way);
         let at_target = Plan { first: SubOperations::empty(), limit: 0, others: SubOperations::empty() };
+        // Two messages go as one, whoever is to do the rest; a rule says nothing of what they are merged by.
+        let merged = state.part().map_or(SubOperations::empty(), |_| SubOperations::COMBINE);
         let Plan { mut first, mut limit, mut others } = match split {
             Split::TargetOnly => at_target,
             Split::OriginOnly => Plan { first: most, limit: chunks, others: most },
@@ -56,8 +58,6 @@ impl<P: Port> Active<P> {
                 let fits = |rule: &&Rule| {
                     rule.element.is_none_or(|element| element == recipe.element()) && rule.from_bytes <= total
                 };
-                // A rule says nothing of what two messages are merged by.
-                let merged = state.part().map_or(SubOperations::empty(), |_| SubOperations::COMBINE);
                 rules.iter().find(fits).map_or(at_target, |rule| Plan {
                     first: recipe.prefix(rule.origin | merged).intersection(most),
                     limit: (u64::from(chunks) * u64::from(rule.chunks.min(1000)) / 1000) as u32,
@@ -78,10 +78,7 @@ impl<P: Port> Active<P> {
         if others.contains(SubOperations::ADD) {
             (first, limit) = (others, chunks);
         }
-        if state.part().is_some() {
-            // Two messages go as one, whoever was to do the rest.
-            [first, others] = [first, others].map(|done| recipe.prefix(done | SubOperations::COMBINE));
-        }
+        [first, others] = [first, others].map(|done| recipe.prefix(done | merged));
         let limit = limit.saturating_mul(chunk).min(total);
         // An element must not be added here before one that is on its way to the same place.
         let is_earlier = |operation: &Operation<P>| match &operation.action {
