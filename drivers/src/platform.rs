@@ -54,6 +54,17 @@ pub trait Platform: Send + Sync + 'static {
         true
     }
 
+    /// Orders what this hart has written before what it reads from here on, as a [heavy fence](Self::heavy_fence) of another
+    /// hart sees it: the cheap one of two that belong together (asymmetric fences, C++ P1202). Where there are no such, a full one.
+    #[inline(always)]
+    fn light_fence() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// The dear one, for what happens seldom. To be called behind a full fence.
+    #[inline(always)]
+    fn heavy_fence() {}
+
     /// Nanoseconds since the node started; the same on all harts.
     fn now_ns() -> u64;
 

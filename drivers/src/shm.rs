@@ -83,6 +83,7 @@ unsafe impl Send for Inbound {}
 /// Who has the two ends of a pair's ring, as bits of endpoints, and the sender's port. Written for each client of the
 /// receiver's before anything is taken from the ring.
 #[derive(Default)]
+#[repr(align(64))]
 struct Ends {
     origin: AtomicU64,
     target: AtomicU64,
@@ -210,7 +211,8 @@ impl Shm {
         let spare = |_| {
             let ring: Vec<Line> = (0..LINES_PER_RING).map(|_| Line::new()).collect();
             let copies = alloc::vec![0; COPIES_PER_RING * copy_bytes];
-            let (sender, receiver) = lines::ring(ring.leak(), copies.leak(), copy_bytes)?;
+            let released = Box::leak(Box::default());
+            let (sender, receiver) = lines::ring(ring.leak(), released, copies.leak(), copy_bytes)?;
             let inbound = Inbound { receiver, ends: Box::leak(Box::default()), before: ptr::null_mut() };
             Ok((Box::new(sender), Box::leak(Box::new(inbound))))
         };
@@ -475,6 +477,14 @@ impl ShmPort {
         let current = self.share.current.as_mut()?;
         let line = current.receiver.pull()?;
         Some(Arrival { line, ends: current.ends })
+    }
+
+    /// Whether a ring has a packet, or something is to be heeded first.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.share.current.as_ref().is_some_and(|current| current.receiver.is_ready())
+            || self.share.waiting.iter().any(|waiting| waiting.receiver.is_ready())
+            || self.slot.announcements.load(Ordering::Acquire) != self.share.heeded
     }
 
     /// Whether no ring has a packet, as is known at once where there is one only.

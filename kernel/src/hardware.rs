@@ -78,6 +78,17 @@ impl Platform for Hardware {
         arch::shares(address, len)
     }
 
+    #[cfg(hosted)]
+    #[inline(always)]
+    fn light_fence() {
+        drivers::linux::light_fence();
+    }
+
+    #[cfg(hosted)]
+    fn heavy_fence() {
+        drivers::linux::heavy_fence();
+    }
+
     #[inline]
     fn now_ns() -> u64 {
         clock::now_ns()

@@ -7,7 +7,7 @@ use core::borrow::BorrowMut;
 use core::slice;
 
 /// Rounds in a row that find nothing between two looks at the clock, which tell how long the hart was idle (SPEC L-2).
-const ROUNDS_PER_LOOK: u32 = 16;
+const ROUNDS_PER_LOOK: u32 = 32;
 
 /// Longest sleep of [`Context::retry`] between its first two attempts; it doubles until the other, while there is no room.
 const RETRY_NS: [u64; 2] = [1_000_000, 128_000_000];
@@ -59,14 +59,16 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
     timeout_ns: u64,
     mut until: impl FnMut(&mut [C]) -> bool,
 ) -> bool {
-    let advance =
-        |contexts: &mut [C]| contexts.iter_mut().map(|context| context.borrow_mut().advance()).sum::<usize>();
-    let Some(start) = contexts.first().map(|context| context.borrow().now_ns()) else {
-        return until(contexts);
+    // Behind each message what is waited for may be there.
+    let advance = |contexts: &mut [C]| {
+        contexts.iter_mut().map(|context| context.borrow_mut().advance_by_one()).sum::<usize>()
     };
+    let Some(first) = contexts.first() else { return until(contexts) };
     #[cfg(feature = "trace")]
-    contexts[0].borrow().note(crate::trace::Event::Wait);
-    let deadline = start.checked_add(timeout_ns).filter(|_| timeout_ns < u64::MAX);
+    first.borrow().note(crate::trace::Event::Wait);
+    // Most wait for ever, and need not know since when.
+    let deadline =
+        if timeout_ns < u64::MAX { first.borrow().now_ns().checked_add(timeout_ns) } else { None };
     loop {
         let (mut idle, mut looked) = (0u32, None);
         let polls = contexts[0].borrow().polls();

@@ -3,6 +3,9 @@
 //! Who has published something rings. A listener that is awake looks at one word to know that nothing is new anywhere;
 //! one that goes to sleep leaves its hart's number there, and whoever rings next is told to wake it. Both sides exchange
 //! the same word, so each sees what the other did before, and neither needs a full fence.
+//!
+//! A listener that looks by itself for what some of them publish, as long as it is awake, has the bell [`Watched`](Rest::Watched):
+//! those need not ring then, and look at it behind a fence, to which one of the listener's belongs when it goes to sleep.
 
 use crate::sync::{AtomicU32, Ordering, const_fn, fence};
 
@@ -10,8 +13,29 @@ use crate::sync::{AtomicU32, Ordering, const_fn, fence};
 const QUIET: u32 = 0;
 /// Something is.
 const RUNG: u32 = 1;
+/// Nothing is, and the listener looks by itself for what most publish.
+const WATCHED: u32 = 2;
 /// Nothing is, and hart number `state - ASLEEP` sleeps, or is about to.
-const ASLEEP: u32 = 2;
+const ASLEEP: u32 = 3;
+
+/// What a bell is while its listener is awake and nothing is new.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rest {
+    /// The listener hears of everything by it.
+    Quiet,
+    /// It looks by itself for what comes from those who ask whether the bell [is watched](Bell::is_watched).
+    Watched,
+}
+
+impl Rest {
+    #[inline(always)]
+    const fn state(self) -> u32 {
+        match self {
+            Self::Quiet => QUIET,
+            Self::Watched => WATCHED,
+        }
+    }
+}
 
 /// The bell. Has a cache line of its own: its listener polls it.
 #[repr(align(64))]
@@ -42,18 +66,25 @@ impl Bell {
         before.checked_sub(ASLEEP).map(|hart| hart as usize)
     }
 
-    /// Whether nobody rang since the last [`take`](Self::take), and nobody is about to sleep. A moment later it may be
-    /// otherwise.
+    /// Whether nobody rang since the last [`take`](Self::take), and nobody is about to sleep, where the bell rests so. A moment
+    /// later it may be otherwise.
     #[inline]
-    pub fn is_quiet(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == QUIET
+    pub fn rests(&self, rest: Rest) -> bool {
+        self.state.load(Ordering::Relaxed) == rest.state()
     }
 
-    /// For the listener: whether somebody rang. What was published before is seen from here on; the bell is quiet again.
+    /// For who has published something where the listener looks while it is awake: whether it is, and need not be rung for. A
+    /// full fence lies between that and this, or one that belongs to the listener's behind its [`arm`](Self::arm).
     #[inline]
-    pub fn take(&self) -> bool {
+    pub fn is_watched(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == WATCHED
+    }
+
+    /// For the listener: whether somebody rang. What was published before is seen from here on; the bell rests again.
+    #[inline]
+    pub fn take(&self, rest: Rest) -> bool {
         // Nobody but the listener takes down what was rung.
-        self.state.load(Ordering::Relaxed) == RUNG && self.state.swap(QUIET, Ordering::Acquire) == RUNG
+        self.state.load(Ordering::Relaxed) == RUNG && self.state.swap(rest.state(), Ordering::Acquire) == RUNG
     }
 
     /// For the listener: hart `hart` is about to sleep, and is to be woken by whoever rings. It must look everywhere
@@ -66,10 +97,10 @@ impl Bell {
         fence(Ordering::SeqCst);
     }
 
-    /// For the listener: takes back [`arm`](Self::arm). Returns whether somebody rang meanwhile.
+    /// For the listener: takes back [`arm`](Self::arm), or says how it listens from now on. Returns whether somebody rang meanwhile.
     #[inline]
-    pub fn disarm(&self) -> bool {
-        self.state.swap(QUIET, Ordering::Acquire) == RUNG
+    pub fn disarm(&self, rest: Rest) -> bool {
+        self.state.swap(rest.state(), Ordering::Acquire) == RUNG
     }
 }
 

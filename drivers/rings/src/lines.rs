@@ -2,7 +2,7 @@
 //!
 //! | bytes of a line | what |
 //! |---|---|
-//! | 0..8 | mark: 0 = free, else the form, the lengths and the line's number; written last by the sender, cleared by the receiver |
+//! | 0..8 | mark: form, lengths and the line's number; written last by the sender |
 //! | 8..24 | tag: four words of the user's |
 //! | 24..64 | payload |
 //!
@@ -14,17 +14,18 @@
 //! | lent, long header | the same, with the place of the header in a copy slot instead of the header |
 //! | gate | none: no message, but where the receiver finds nothing more until it [passes](Receiver::pass_gate) |
 //!
-//! There is no shared head or tail and no atomic read-modify-write (but the count of a lent source): the sender
-//! knows that a line is free because its mark is clear, the receiver that one is there because it has the number that
-//! comes next, modulo 2^32; one that an [`Arrival`] still holds from the lap before has another. A copy slot is free
-//! again when the line that used it is.
+//! There is no atomic read-modify-write on a message's way (but the count of a lent source), and of what both ends look at for a
+//! message there is its line alone, which the sender writes and the receiver reads: that one is there the receiver knows because it
+//! has the number that comes next, modulo 2^32. How many lines it has given back it [says elsewhere](Released), where the sender
+//! looks only when it has filled all that it knew of (after FastForward: Giacomoni, Moseley, Vachharajani, 2008). A copy slot is
+//! free again when the line that used it is.
 
 mod receiver;
 
 pub use receiver::{Arrival, Receiver};
 
 use crate::buffer::{RawSource, Source};
-use crate::sync::{AtomicU64, Ordering, UnsafeCell, const_fn};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, UnsafeCell, const_fn};
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::slice;
@@ -39,7 +40,8 @@ pub const COPY_SLOTS: usize = 8;
 /// What the user says of a message in a line.
 pub type Tag = [u32; 4];
 
-const FREE: u64 = 0;
+/// No message: nothing was sent in the line, or a loan was given back.
+const NONE: u8 = 0;
 const INLINE: u8 = 1;
 const COPIED: u8 = 2;
 const LENT: u8 = 3;
@@ -55,6 +57,11 @@ const BEHIND: usize = 1 << 31;
 #[inline]
 const fn mark(form: u8, data_len: usize, header_len: usize) -> u64 {
     form as u64 | (data_len as u64) << 8 | (header_len as u64) << 16
+}
+
+/// A mark of no form.
+const fn without_form(mark: u64) -> u64 {
+    mark & !0xff | NONE as u64
 }
 
 /// The line's number in a mark, that of line `index` since the start being `index` modulo 2^32.
@@ -95,7 +102,7 @@ pub struct Line {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Line>() == 64);
 
-// SAFETY: tag and payload are the sender's while the mark is clear and the receiver's while it is set.
+// SAFETY: tag and payload are the sender's from when the line was given back until its mark is set, and the receiver's then.
 unsafe impl Sync for Line {}
 // SAFETY: all that a line holds is `Send`.
 unsafe impl Send for Line {}
@@ -105,7 +112,7 @@ impl Line {
         /// A free line.
         pub fn new() -> Self {
             let payload = Payload { bytes: [MaybeUninit::uninit(); INLINE_BYTES] };
-            Self { mark: AtomicU64::new(FREE), tag: UnsafeCell::new([0; 4]), payload: UnsafeCell::new(payload) }
+            Self { mark: AtomicU64::new(0), tag: UnsafeCell::new([0; 4]), payload: UnsafeCell::new(payload) }
         }
     }
 }
@@ -115,6 +122,11 @@ impl Default for Line {
         Self::new()
     }
 }
+
+/// How many lines of a ring were given back since the start: the receiver writes it, the sender reads it now and then.
+#[repr(align(64))]
+#[derive(Default)]
+pub struct Released(AtomicUsize);
 
 /// The storage does not make a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,11 +151,19 @@ struct Storage {
     lines: &'static [Line],
     /// Their number, a power of two, less one.
     mask: usize,
+    released: &'static Released,
     copies: NonNull<u8>,
     copy_bytes: usize,
 }
 
 impl Storage {
+    /// Lines that were given back since the start.
+    #[inline]
+    fn released(&self) -> usize {
+        // Acquire: the receiver has read what was in the lines and in their copy slots.
+        self.released.0.load(Ordering::Acquire)
+    }
+
     /// Line number `index` since the start.
     #[inline]
     fn line(&self, index: usize) -> &'static Line {
@@ -168,15 +188,17 @@ impl Storage {
 /// [`BadStorage`].
 pub fn ring(
     lines: &'static mut [Line],
+    released: &'static mut Released,
     copies: &'static mut [u8],
     copy_bytes: usize,
 ) -> Result<(Sender, Receiver), BadStorage> {
-    ring_at(lines, copies, copy_bytes, 0)
+    ring_at(lines, released, copies, copy_bytes, 0)
 }
 
 /// A ring that begins with the line numbered `index`.
 fn ring_at(
     lines: &'static mut [Line],
+    released: &'static mut Released,
     copies: &'static mut [u8],
     copy_bytes: usize,
     index: usize,
@@ -192,17 +214,32 @@ fn ring_at(
         *line = Line::new();
     }
     let mask = lines.len() - 1;
-    let storage = Storage { lines, mask, copies: NonNull::from(copies).cast(), copy_bytes };
-    let sender =
-        Sender { storage, tail: index, slots, next_slot: 0, used_by: [None; COPY_SLOTS], lent: None };
+    for index in (0..lines.len()).map(|at| index.wrapping_add(at)) {
+        // That of none that is looked for there before one is sent.
+        lines[index & mask].mark.store((index.wrapping_add(BEHIND) as u64) << 32, Ordering::Relaxed);
+    }
+    released.0.store(index, Ordering::Relaxed);
+    let storage = Storage { lines, mask, released, copies: NonNull::from(copies).cast(), copy_bytes };
+    let sender = Sender {
+        storage,
+        tail: index,
+        released: index,
+        slots,
+        next_slot: 0,
+        used_by: [None; COPY_SLOTS],
+        lent: None,
+    };
     Ok((sender, Receiver::new(storage, index)))
 }
 
-/// The end that sends.
+/// The end that sends. What it writes with each message shares no cache line with the receiver's.
+#[repr(align(64))]
 pub struct Sender {
     storage: Storage,
     /// Lines filled so far.
     tail: usize,
+    /// Lines given back, as last looked.
+    released: usize,
     slots: usize,
     next_slot: usize,
     /// The line that used each copy slot last.
@@ -223,7 +260,7 @@ impl Sender {
     pub fn push_bcopy(&mut self, tag: &Tag, header: &[u8], data: &[u8]) -> Result<(), Refused> {
         let line = self.free_line()?;
         if header.len() + data.len() <= INLINE_BYTES {
-            // SAFETY: a line whose mark is clear is the sender's; both parts fit.
+            // SAFETY: a line that was given back is the sender's; both parts fit.
             line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, data) });
             self.publish(line, tag, mark(INLINE, data.len(), header.len()));
             return Ok(());
@@ -250,7 +287,7 @@ impl Sender {
         }
         let tail = self.tail;
         let line = self.free_line()?;
-        // SAFETY: a line whose mark is clear is the sender's; both parts fit.
+        // SAFETY: a line that was given back is the sender's; both parts fit.
         line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, data) });
         // SAFETY: as above.
         line.tag.with_mut(|tag| unsafe { (*tag)[0] = word });
@@ -275,7 +312,7 @@ impl Sender {
         let line = self.free_line()?;
         if whole <= INLINE_BYTES {
             line.payload.with_mut(|payload| {
-                // SAFETY: a line whose mark is clear is the sender's; both parts fit, and data is initialised before it is lent.
+                // SAFETY: a line that was given back is the sender's; both parts fit, and data is initialised before it is lent.
                 let data = unsafe {
                     let bytes: *mut u8 = payload.cast();
                     bytes.write_bytes(0, INLINE_BYTES);
@@ -294,7 +331,7 @@ impl Sender {
         let (front, data) = bytes.split_at_mut(header.len());
         front.copy_from_slice(header);
         fill(data);
-        // SAFETY: a line whose mark is clear is the sender's.
+        // SAFETY: a line that was given back is the sender's.
         line.payload.with_mut(|payload| unsafe { (*payload).copied = Copied { place, data_len: len } });
         self.publish(line, tag, mark(COPIED, 0, header.len()));
         Ok(())
@@ -314,7 +351,7 @@ impl Sender {
         let mark = if header.len() <= INLINE_HEADER_BYTES {
             // Most have none, and a copy of nothing is a call.
             if !header.is_empty() {
-                // SAFETY: a line whose mark is clear is the sender's, and the header fits in front of the source.
+                // SAFETY: a line that was given back is the sender's, and the header fits in front of the source.
                 line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, &[]) });
             }
             mark(LENT, 0, header.len())
@@ -322,7 +359,7 @@ impl Sender {
             let place = self.free_slot(header.len())?;
             // SAFETY: the slot is free, so nobody reads it, and the header fits.
             unsafe { write(place.as_ptr(), header, &[]) };
-            // SAFETY: a line whose mark is clear is the sender's. The source is not in this part of it.
+            // SAFETY: a line that was given back is the sender's. The source is not in this part of it.
             line.payload.with_mut(|payload| unsafe { (*payload).copied.place = place });
             mark(LENT_LONG, 0, header.len())
         };
@@ -342,7 +379,7 @@ impl Sender {
     pub fn gate(&mut self, word: u32) -> Result<(), Refused> {
         let tail = self.tail;
         let line = self.free_line()?;
-        // SAFETY: a line whose mark is clear is the sender's.
+        // SAFETY: a line that was given back is the sender's.
         line.tag.with_mut(|tag| unsafe { (*tag)[0] = word });
         line.mark.store(mark(GATE, 0, 0) | (tail.wrapping_add(BEHIND) as u64) << 32, Ordering::Release);
         self.tail = tail.wrapping_add(1);
@@ -356,8 +393,8 @@ impl Sender {
 
     /// Whether the receiver may still use line number `line`, which was filled.
     fn holds(&self, line: usize) -> bool {
-        self.tail.wrapping_sub(line) <= self.storage.lines.len()
-            && self.storage.line(line).mark.load(Ordering::Acquire) != FREE
+        let is_back = |released: usize| released.wrapping_sub(line).cast_signed() > 0;
+        !is_back(self.released) && !is_back(self.storage.released())
     }
 
     /// Takes back what was lent and not given back, from a receiver that is gone. What it was about to give back counts as given
@@ -374,7 +411,7 @@ impl Sender {
             let line = self.storage.line(self.tail.wrapping_sub(back));
             let mark = line.mark.load(Ordering::Acquire);
             if matches!(mark as u8, LENT | LENT_LONG) {
-                line.mark.store(FREE, Ordering::Relaxed);
+                line.mark.store(without_form(mark), Ordering::Relaxed);
                 // SAFETY: the mark says that there is a source, and nobody else takes it, says the caller.
                 drop(line.payload.with(|payload| unsafe { Source::from_raw((*payload).lent.source) }));
             }
@@ -387,10 +424,15 @@ impl Sender {
     }
 
     #[inline]
-    fn free_line(&self) -> Result<&'static Line, Refused> {
-        let line = self.storage.line(self.tail);
-        // Acquire: the receiver has read what was in the line and in its copy slot.
-        if line.mark.load(Ordering::Acquire) == FREE { Ok(line) } else { Err(Refused::Full) }
+    fn free_line(&mut self) -> Result<&'static Line, Refused> {
+        let len = self.storage.lines.len();
+        if self.tail.wrapping_sub(self.released) >= len {
+            self.released = self.storage.released();
+            if self.tail.wrapping_sub(self.released) >= len {
+                return Err(Refused::Full);
+            }
+        }
+        Ok(self.storage.line(self.tail))
     }
 
     /// The next copy slot, marked as used by the line at the tail.
@@ -399,13 +441,11 @@ impl Sender {
             return Err(Refused::TooLong);
         }
         let slot = self.next_slot;
-        let Some(used_by) = self.used_by.get_mut(slot) else { return Err(Refused::Full) };
-        if let Some(user) = *used_by
-            && self.tail.wrapping_sub(user) < self.storage.lines.len()
-            && self.storage.line(user).mark.load(Ordering::Acquire) != FREE
-        {
+        let user = self.used_by.get(slot).copied().flatten();
+        if user.is_some_and(|user| self.holds(user)) {
             return Err(Refused::Full);
         }
+        let Some(used_by) = self.used_by.get_mut(slot) else { return Err(Refused::Full) };
         *used_by = Some(self.tail);
         self.next_slot = if slot + 1 < self.slots { slot + 1 } else { 0 };
         // SAFETY: less than `slots`, as many as there are.

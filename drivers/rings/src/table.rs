@@ -131,19 +131,29 @@ impl<T: Send + Sync> Table<T> {
         self.take(key, place)
     }
 
-    /// The same, also once nobody [shows](Hazard) that it looks at the entry: `is_shown` asks them all.
+    /// The same, also once nobody [shows](Hazard) that it looks at the entry: `is_shown` asks them all. `order` passes the fence that
+    /// belongs to [theirs](Hazard::owned), if any of those who look at this entry have another than a full one.
     pub fn remove_unless(
         &self,
         key: Key,
+        order: impl FnOnce(&T),
         mut is_shown: impl FnMut(&dyn Fn(&Hazard) -> bool) -> bool,
     ) -> Option<T> {
         let place = self.end(key)?;
         // Either who shows it has done so before this, or it finds that the generation is over.
         fence(Ordering::SeqCst);
         let shows = |hazard: &Hazard| hazard.0.load(Ordering::Acquire) == place.address();
-        while place.state.load(Ordering::Acquire) as u32 != 0 || is_shown(&shows) {
-            spin_loop();
+        let mut wait = || {
+            while place.state.load(Ordering::Acquire) as u32 != 0 || is_shown(&shows) {
+                spin_loop();
+            }
+        };
+        wait();
+        // SAFETY: this thread ended the generation and takes the entry out only below; all others only share it.
+        if let Some(entry) = place.entry.with(|cell| unsafe { (*cell).as_ref() }) {
+            order(entry);
         }
+        wait();
         self.take(key, place)
     }
 
@@ -251,9 +261,9 @@ impl<T: Send + Sync> Place<T> {
     pub fn get_shown<'a>(&self, hazard: HazardOwner<'a>) -> Option<Shown<'a, T>> {
         let cell = self.cell;
         // Release: who sees this entry here sees that the one before is not looked at.
-        hazard.0.0.store(cell.address(), Ordering::Release);
+        hazard.hazard.0.store(cell.address(), Ordering::Release);
         // Either whoever removes it sees that, or the generation is seen to be over.
-        fence(Ordering::SeqCst);
+        (hazard.order)();
         let looker = Shows(hazard);
         // Acquire: as in `get`.
         let state = cell.state.load(Ordering::Acquire);
@@ -289,18 +299,22 @@ impl Hazard {
         }
     }
 
-    /// It, as its owner has it.
+    /// It, as its owner has it, with the fence between showing an entry and looking at it: a full one, or the light one of two that
+    /// belong together, of which [`Table::remove_unless`] has the other.
     ///
     /// # Safety
-    /// The caller is that, and nobody else has this as long as the caller does.
+    /// The caller is the owner, and nobody else has this as long as the caller does.
     #[inline(always)]
-    pub const unsafe fn owned(&self) -> HazardOwner<'_> {
-        HazardOwner(self)
+    pub const unsafe fn owned(&self, order: fn()) -> HazardOwner<'_> {
+        HazardOwner { hazard: self, order }
     }
 }
 
 /// A [`Hazard`] as its owner has it.
-pub struct HazardOwner<'a>(&'a Hazard);
+pub struct HazardOwner<'a> {
+    hazard: &'a Hazard,
+    order: fn(),
+}
 
 impl Default for Hazard {
     fn default() -> Self {
@@ -315,7 +329,7 @@ impl Drop for Shows<'_> {
     #[inline]
     fn drop(&mut self) {
         // Release: what was done with the entry was done before it is removed.
-        self.0.0.0.store(0, Ordering::Release);
+        self.0.hazard.0.store(0, Ordering::Release);
     }
 }
 

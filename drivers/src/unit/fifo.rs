@@ -412,14 +412,21 @@ pub struct PortState {
     pub(crate) bell: Bell,
     /// Whether the port wants to hear when a peer in the node released a packet of its.
     pub(crate) listens: AtomicBool,
-    /// By what the port shows what it looks at of other nodes' memory.
-    pub(crate) hazard: Hazard,
-    /// Packets that the port sent through shared memory.
-    pub(crate) local_packets: AtomicU64,
+    pub(crate) own: OwnWords,
     pub(crate) injection: Mutex<Injection>,
     pub(crate) reception: Mutex<Option<Reception>>,
     /// Whether the injection FIFO is that of all contexts of its client and task.
     pub(crate) shared: AtomicBool,
+}
+
+/// What the port writes with each message, in a cache line that others seldom read.
+#[repr(align(64))]
+#[derive(Default)]
+pub(crate) struct OwnWords {
+    /// By what it shows what it looks at of other nodes' memory.
+    pub(crate) hazard: Hazard,
+    /// Packets that it sent through shared memory.
+    pub(crate) local_packets: AtomicU64,
 }
 
 /// An injection FIFO that no port owns alone now.
@@ -436,8 +443,7 @@ impl PortState {
             record,
             bell: Bell::new(),
             listens: AtomicBool::new(false),
-            hazard: Hazard::new(),
-            local_packets: AtomicU64::new(0),
+            own: OwnWords::default(),
             injection: Mutex::new(Injection { injector: None, sharers: 0 }),
             reception: Mutex::new(None),
             shared: AtomicBool::new(false),

@@ -104,7 +104,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         if !is_over() {
             self.sleep(Some(until_ns));
         }
-        self.join_bell.disarm();
+        self.join_bell.disarm(rings::bell::Rest::Quiet);
     }
 
     /// Says a word of how nodes come together to node `to`, or to the fabric. False without room.

@@ -227,7 +227,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         let nodes = 0..self.shm.near().map_or(0, |near| near.desks.len() as u32);
         let others = nodes.filter(|&node| node != self.node && self.gone(node).is_none());
         let mut units = others.filter_map(|node| self.reached(node));
-        units.any(|unit| unit.port_states.iter().any(|port| shows(&port.hazard)))
+        units.any(|unit| unit.port_states.iter().any(|port| shows(&port.own.hazard)))
     }
 
     /// Whether all nodes that reach this one's memory reach this, if there are such.
@@ -304,7 +304,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
         let faults = self.with_engine(|engine| engine.faults()).unwrap_or_default();
         let counters = &self.counters;
         let local =
-            self.port_states.iter().map(|port_state| port_state.local_packets.load(Ordering::Relaxed)).sum();
+            self.port_states.iter().map(|port_state| port_state.own.local_packets.load(Ordering::Relaxed)).sum();
         Statistics {
             sent_packets: counters.sent_packets.get(),
             received_packets: counters.received_packets.get(),

@@ -8,7 +8,7 @@
 
 use alloc::boxed::Box;
 use core::ops::Deref;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pami::device::NoRegion;
 use pami::endpoint::Endpoint;
 use pami::layout::Segment;
@@ -27,6 +27,8 @@ pub(crate) struct Region {
     /// An endpoint of the client and task that it belongs to.
     owner: Endpoint,
     rights: Rights,
+    /// Others reach its words without a full fence.
+    by_words: AtomicBool,
 }
 
 impl Region {
@@ -93,7 +95,7 @@ impl Regions {
         memory: Memory,
         rights: Rights,
     ) -> Result<RegionId, NoRegion> {
-        let region = Region { memory, owner, rights };
+        let region = Region { memory, owner, rights, by_words: AtomicBool::new(false) };
         let key = self.0.insert(region).map_err(|_| NoRegion::NoneLeft { limit: self.0.capacity() })?;
         Ok(RegionId { index: key.index.into(), generation: key.generation.into() })
     }
@@ -110,15 +112,22 @@ impl Regions {
         }
     }
 
-    /// The same where other nodes may look at it: `is_shown` asks those that live.
+    /// The same where other nodes may look at it: `is_shown` asks those that live, and `order` is the fence that belongs to that of
+    /// those who reach [words](Self::reach_words).
     pub(crate) fn deregister_unless(
         &self,
         owner: Endpoint,
         id: RegionId,
+        order: impl FnOnce(),
         is_shown: impl FnMut(&dyn Fn(&Hazard) -> bool) -> bool,
     ) {
+        let order_words = |region: &Region| {
+            if region.by_words.load(Ordering::Relaxed) {
+                order();
+            }
+        };
         if self.find(owner, id, None).is_ok() {
-            self.0.remove_unless(key(id), is_shown);
+            self.0.remove_unless(key(id), order_words, is_shown);
         }
     }
 
@@ -165,6 +174,8 @@ impl Regions {
         let id = handle.id();
         let region = self.open(target, id, wanted, look).ok()?;
         let words = region.shared().ok()?.first_words(handle.len())?;
+        // Whoever removes it waits for this look first.
+        region.by_words.store(true, Ordering::Relaxed);
         Some(RegionWords { place: self.0.place(key(id))?, words })
     }
 

@@ -2,6 +2,7 @@
 
 use super::MessageUnit;
 use super::engine::Engine;
+use super::fifo::PortState;
 use super::network::{Held, Network, Ran, Token};
 use crate::adapter::{ReliableAdapter, Watch};
 use crate::bits::LIMIT as MOST_PORTS;
@@ -10,7 +11,7 @@ use crate::platform::{MOST_HARTS, Platform};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use pami::device::Gone;
-use rings::bell::Bell;
+use rings::bell::{Bell, Rest};
 use spin::{Mutex, MutexGuard};
 
 /// Longest sleep of a hart that waits for the FIFOs to drain.
@@ -355,7 +356,7 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
             if self.doorbells.is_empty() {
                 self.sleep(None);
             }
-            self.agent_bell.disarm();
+            self.agent_bell.disarm(Rest::Quiet);
         }
     }
 
@@ -394,9 +395,16 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     /// Tells port `sender` of this node that a packet of its was released, if it cares.
     #[inline]
     pub(super) fn tell_sender(&'static self, sender: u16) {
-        let Some(port_state) = self.port_state(sender) else { return };
+        if let Some(port_state) = self.port_state(sender) {
+            Self::tell(port_state);
+        }
+    }
+
+    /// The same, of a port in this state.
+    #[inline(always)]
+    pub(super) fn tell(port_state: &PortState) {
         // Against a sender that was refused just before: it says that it listens, passes a fence and tries again.
-        fence(Ordering::SeqCst);
+        P::light_fence();
         if port_state.listens.load(Ordering::Relaxed) {
             ring::<P>(&port_state.bell);
         }

@@ -105,14 +105,14 @@ fn h5_who_removes_an_entry_waits_for_those_that_show_it_and_live() {
     let table = table(2);
     let [dead, living]: [&'static Hazard; 2] = [(); 2].map(|()| &*Box::leak(Box::new(Hazard::new())));
     // SAFETY: this thread has one guard of each at a time.
-    let own = |hazard: &'static Hazard| unsafe { hazard.owned() };
+    let own = |hazard: &'static Hazard| unsafe { hazard.owned(|| fence(Ordering::SeqCst)) };
     let [first, second] = [1, 2].map(|entry| table.insert(entry).unwrap());
     {
         let seen = table.place(first).unwrap().get_shown(own(dead)).unwrap();
         let mut shown = Some(table.place(first).unwrap().get_shown(own(living)).unwrap());
         assert_eq!((*seen, shown.as_deref()), (1, Some(&1)));
         let mut asked = 0;
-        let removed = table.remove_unless(first, |shows| {
+        let removed = table.remove_unless(first, |_| {}, |shows| {
             asked += 1;
             assert!(shows(dead) && shows(living) == shown.is_some());
             if asked == 3 {
@@ -126,7 +126,7 @@ fn h5_who_removes_an_entry_waits_for_those_that_show_it_and_live() {
     {
         let _other = table.place(second).unwrap().get_shown(own(dead)).unwrap();
         let third = table.insert(3).unwrap();
-        let removed = table.remove_unless(third, |shows| shows(dead) || shows(living));
+        let removed = table.remove_unless(third, |_| {}, |shows| shows(dead) || shows(living));
         assert_eq!(removed, Some(3), "another entry is shown");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{explore, forever};
 use loom::sync::Arc;
+use loom::sync::atomic::{Ordering, fence};
 use loom::thread;
 use rings::buffer::{Buffer, Source};
 use rings::spsc;
@@ -113,15 +114,15 @@ fn h5_an_entry_that_is_shown_is_removed_once_it_is_not() {
             thread::spawn(move || {
                 for _ in 0..2 {
                     // SAFETY: this thread alone has it, one guard at a time.
-                    let owner = unsafe { hazard.owned() };
+                    let owner = unsafe { hazard.owned(|| fence(Ordering::SeqCst)) };
                     let shown = table.place(first).and_then(|place| place.get_shown(owner).map(|it| *it));
                     assert!(shown.is_none_or(|entry| entry == 1));
                 }
             })
         };
-        assert_eq!(table.remove_unless(first, |shows| shows(hazard)), Some(1));
+        assert_eq!(table.remove_unless(first, |_| {}, |shows| shows(hazard)), Some(1));
         let second = table.insert(3).unwrap();
-        assert_eq!(table.remove_unless(second, |shows| shows(hazard)), Some(3));
+        assert_eq!(table.remove_unless(second, |_| {}, |shows| shows(hazard)), Some(3));
         looker.join().unwrap();
     });
 }

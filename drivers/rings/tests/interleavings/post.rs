@@ -5,7 +5,7 @@ use loom::sync::Arc;
 use loom::sync::Notify;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use rings::bell::Bell;
+use rings::bell::{Bell, Rest};
 use rings::post::{PostQueue, PostSlot};
 
 /// Takes what can be taken now, `tries` times.
@@ -139,7 +139,7 @@ fn n8_no_post_is_slept_through() {
                 // Loom reports a deadlock when nobody notifies.
                 interrupt.wait();
             }
-            bell.disarm();
+            bell.disarm(Rest::Quiet);
         }
         posters.into_iter().for_each(|poster| poster.join().unwrap());
     });

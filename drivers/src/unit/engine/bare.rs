@@ -56,6 +56,6 @@ where
                 }
             });
         }
-        unit.bare_bell.disarm();
+        unit.bare_bell.disarm(rings::bell::Rest::Quiet);
     }
 }

@@ -207,7 +207,7 @@ impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
     fn deregister(&mut self, region: RegionId) {
         let unit = self.unit;
         if P::NEAR && unit.shm.near().is_some() {
-            unit.regions.deregister_unless(self.me, region, |shows| unit.is_shown(shows));
+            unit.regions.deregister_unless(self.me, region, P::heavy_fence, |shows| unit.is_shown(shows));
         } else {
             unit.regions.deregister(self.me, region);
         }
@@ -328,18 +328,20 @@ impl<P: Platform, N: Network> Receiving for NodePort<P, N> {
 
     #[inline]
     fn is_quiet(&mut self) -> bool {
-        self.port_state.bell.is_quiet() && self.engine_rests()
+        self.hears_nothing() && self.engine_rests()
     }
 
     #[inline]
     fn seems_quiet(&mut self) -> bool {
-        self.port_state.bell.is_quiet() && self.engine_rests_on()
+        self.hears_nothing() && self.engine_rests_on()
     }
 
     fn look(&mut self) {
         self.look_everywhere();
-        // The hart is awake.
-        self.port_state.bell.ring();
+        if !P::NEAR {
+            // The hart is awake.
+            self.port_state.bell.ring();
+        }
     }
 
     #[inline]
@@ -417,13 +419,16 @@ impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
 
     fn waker(&self) -> NodeWaker<P> {
         let bell = &self.port_state.bell;
-        let heard = if self.agent || self.unit.engine.is_none() { bell } else { &RUNG };
+        let rings = !P::NEAR && (self.agent || self.unit.engine.is_none());
+        let heard = if rings { bell } else { &RUNG };
         NodeWaker { bell, heard, platform: core::marker::PhantomData }
     }
 
     fn arm(&mut self) {
         self.look_everywhere();
         self.port_state.bell.arm(P::name());
+        // For those who look whether the bell is watched.
+        P::heavy_fence();
         if let Some(tree) = self.tree {
             tree.look();
         }
@@ -434,7 +439,7 @@ impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
     }
 
     fn disarm(&mut self) {
-        self.port_state.bell.disarm();
+        self.port_state.bell.disarm(Self::REST);
         self.look_everywhere();
         // Packets that were refused are tried again before the next sleep.
         if self.port_state.listens.load(Ordering::Relaxed) && self.shm.is_settled() {

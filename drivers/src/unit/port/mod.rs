@@ -11,13 +11,13 @@ use crate::adapter::RxBuffer;
 use crate::platform::Platform;
 use crate::shm::{self, PushError, ShmOpenError, ShmPort};
 use crate::tree_network::TreeUnit;
-use core::sync::atomic::{AtomicU16, Ordering};
+use core::sync::atomic::{AtomicU16, Ordering, fence};
 use pami::device::{Arrival, Full, Wake};
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, HeaderTemplate};
 #[cfg(feature = "trace")]
 use pami::trace::Event;
-use rings::bell::Bell;
+use rings::bell::{Bell, Rest};
 use rings::buffer::Source;
 use rings::table::HazardOwner;
 
@@ -48,6 +48,8 @@ pub struct NodePort<P: Platform, N: Network> {
     /// `None` without an adapter, and once the port is closed.
     reception: Option<Reception>,
     shm: ShmPort,
+    /// Who sent the last packet that was released from shared memory.
+    sender: Option<(u16, &'static PortState)>,
     /// Whether shared memory is looked at first: it and the network have turns while there is something.
     local_first: bool,
     /// Whether the unit knows that the port waits for room.
@@ -110,7 +112,8 @@ pub enum NodeRoute {
 /// Wakes the sleeper of one port.
 pub struct NodeWaker<P> {
     bell: &'static Bell,
-    /// What tells whether anything has come: the bell, or [`RUNG`] where nobody rings for what a card has received.
+    /// What tells whether anything has come: the bell, or [`RUNG`] where nobody rings for what a card has received, or what comes
+    /// from other nodes.
     heard: &'static Bell,
     platform: core::marker::PhantomData<fn() -> P>,
 }
@@ -131,11 +134,15 @@ impl<P: Platform> Wake for NodeWaker<P> {
 
     #[inline]
     fn is_quiet(&self) -> bool {
-        self.heard.is_quiet()
+        self.heard.rests(Rest::Quiet)
     }
 }
 
 impl<P: Platform, N: Network> NodePort<P, N> {
+    /// What the bell is while the port's hart is awake. Where each look and each ringing moves a cache line from one core to another
+    /// the hart looks at the rings themselves.
+    const REST: Rest = if P::NEAR { Rest::Watched } else { Rest::Quiet };
+
     /// Takes the parts of port `number`, whose group of contexts begins at `group`, out of the unit.
     pub(super) fn open(
         unit: &'static MessageUnit<P, N>,
@@ -152,6 +159,7 @@ impl<P: Platform, N: Network> NodePort<P, N> {
         let injection = if sharing == Sharing::Shared { group } else { number };
         let injector = take_injector(unit, injection, sharing)?;
         port_state.record.set_open(true);
+        port_state.bell.disarm(Self::REST);
         Ok(Self {
             unit,
             port_state,
@@ -163,6 +171,7 @@ impl<P: Platform, N: Network> NodePort<P, N> {
             injector,
             reception: port_state.reception.lock().take(),
             shm,
+            sender: None,
             local_first: true,
             starved: false,
             fresh: true,
@@ -183,22 +192,22 @@ impl<P: Platform, N: Network> NodePort<P, N> {
         }
         let node = unit.map.place(endpoint.task()).map(|place| place.node).filter(|&node| node != unit.node);
         match node.and_then(|node| unit.reached(node)) {
-            Some(other) => (&other.regions, Some(self.hazard())),
+            Some(other) => (&other.regions, Some(self.hazard(full_fence))),
             None => (&unit.regions, None),
         }
     }
 
     /// By what it shows what it looks at of other nodes' memory.
     #[inline(always)]
-    fn hazard(&mut self) -> HazardOwner<'_> {
+    fn hazard(&mut self, order: fn()) -> HazardOwner<'_> {
         // SAFETY: it is this port's, which is open once, and this borrow of that is exclusive.
-        unsafe { self.port_state.hazard.owned() }
+        unsafe { self.port_state.own.hazard.owned(order) }
     }
 
     /// How to look at words of this or another node's.
     #[inline(always)]
     fn look(&mut self, words: &RegionWords) -> Look<'_> {
-        (P::NEAR && !self.unit.regions.contain(words)).then(|| self.hazard())
+        (P::NEAR && !self.unit.regions.contain(words)).then(|| self.hazard(P::light_fence))
     }
 
     /// This port, on a node that is on the collective network.
@@ -382,11 +391,17 @@ impl<P: Platform, N: Network> NodePort<P, N> {
         result.map_err(|_| Full)
     }
 
-    /// Lets a port of this node know that there is a packet for it.
+    /// Lets a port of this node know that there is a packet for it, if it does not look there.
     #[inline]
     fn ring_locally(&self, bell: &Bell) {
-        let sent = &self.port_state.local_packets;
+        let sent = &self.port_state.own.local_packets;
         sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if P::NEAR {
+            P::light_fence();
+            if bell.is_watched() {
+                return;
+            }
+        }
         ring::<P>(bell);
     }
 
@@ -407,6 +422,16 @@ impl<P: Platform, N: Network> NodePort<P, N> {
         self.local_first = false;
         let sender = arrival.port();
         drop(arrival);
+        match self.sender {
+            Some((number, state)) if number == sender => MessageUnit::<P, N>::tell(state),
+            _ => self.tell_another(sender),
+        }
+    }
+
+    /// Tells a port that a packet of its was released, and remembers it.
+    #[inline(never)]
+    fn tell_another(&mut self, sender: u16) {
+        self.sender = self.unit.port_state(sender).map(|state| (sender, state));
         self.unit.tell_sender(sender);
     }
 
@@ -421,10 +446,16 @@ impl<P: Platform, N: Network> NodePort<P, N> {
         }
     }
 
+    /// Whether nothing is new, as far as the port has heard, and where it looks.
+    #[inline]
+    fn hears_nothing(&self) -> bool {
+        self.port_state.bell.rests(Self::REST) && !(P::NEAR && (self.fresh || self.shm.has_news()))
+    }
+
     /// Whether anything may have arrived, as far as the port has heard.
     #[inline]
     fn may_pull(&mut self) -> bool {
-        self.fresh |= self.port_state.bell.take();
+        self.fresh |= self.port_state.bell.take(Self::REST) || P::NEAR && self.shm.has_news();
         self.fresh
     }
 
@@ -481,6 +512,11 @@ impl<P: Platform, N: Network> NodePort<P, N> {
             }
         }
     }
+}
+
+/// Between showing a region and looking at it, where that is seldom enough that whoever removes one need not pay for it.
+fn full_fence() {
+    fence(Ordering::SeqCst);
 }
 
 /// Takes the injection FIFO of port `injection`, or a share of it.

@@ -219,7 +219,7 @@ fn h4_a_sleeper_whose_waker_dies_is_woken_by_the_death() {
         a.arm();
         a.sleep(None);
     });
-    while bell.is_quiet() {
+    while bell.rests(rings::bell::Rest::Watched) {
         std::thread::yield_now();
     }
     // As the other node would ring, without what follows.

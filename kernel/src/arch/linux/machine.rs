@@ -20,7 +20,7 @@ use drivers::near::Near;
 use heapless::Vec;
 use pami::affinity::HartPlace;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use spin::Once;
 
 /// What a process ends with that cannot be a node (EX_UNAVAILABLE).
@@ -80,6 +80,10 @@ fn memory() -> Region {
         if let Some(word) = word("segment") {
             return share(word, bytes);
         }
+        let cores = sched_getaffinity(None).map_or(0, |cores| cores.count() as usize);
+        if number("harts").is_some_and(|harts| harts <= cores) {
+            linux::register_fences();
+        }
         let (protection, flags) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new mapping, wherever the host likes.
@@ -99,7 +103,9 @@ fn share(word: &str, bytes: usize) -> Region {
     let (Some((node, nodes, cores)), Some(harts)) = (numbers(), number("harts")) else {
         refuse("the word `segment` is to be a node, how many there are, and cores, with commas between");
     };
-    CROWDED.call_once(|| nodes * harts > cores);
+    if !*CROWDED.call_once(|| nodes * harts > cores) {
+        linux::register_fences();
+    }
     match Peers::receive(linux::standard_input(), Shape { node, nodes, harts, bytes }) {
         Ok(peers) => {
             let (start, bytes) = PEERS.call_once(|| peers).memory();
