@@ -27,6 +27,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicUsize, Ordering}
 use pami::device;
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, Kind};
+use rings::board::Board;
 use rings::buffer::Source;
 use rings::lines::{self, BadStorage, Line, Receiver, Refused, Sender, Tag};
 use rings::segment::reach;
@@ -36,6 +37,8 @@ use spin::Mutex;
 pub const LINES_PER_RING: usize = 64;
 /// Messages in a ring that may be copies too long for a line.
 pub const COPIES_PER_RING: usize = 4;
+/// Whether ports show each other what they have: where a look at memory costs less than to ring and be woken.
+const SHOWS: bool = cfg!(target_os = "linux");
 /// Messages in sequence from one peer before the next has its turn.
 const BURST: usize = 16;
 
@@ -185,6 +188,8 @@ impl PortSlot {
 /// The shared memory of a node.
 pub struct Shm {
     slots: Box<[PortSlot]>,
+    /// What each port shows to those that reach this memory.
+    boards: Box<[Board]>,
     /// Rings that no pair uses.
     spares: Mutex<Vec<(Box<Sender>, &'static mut Inbound)>>,
     near: Option<Near>,
@@ -230,6 +235,7 @@ impl Shm {
         Ok(Self {
             spares: Mutex::new((0..pairs).map(spare).collect::<Result<_, _>>()?),
             slots: (0..ports).map(slot).collect(),
+            boards: (0..if SHOWS { ports } else { 0 }).map(|_| Board::default()).collect(),
             near,
         })
     }
@@ -257,10 +263,21 @@ impl Shm {
         let own = self.slots.get(usize::from(number));
         own.or_else(|| {
             let (node, port) = self.place(number)?;
-            let desk = self.near?.desks.get(node as usize)?;
-            // SAFETY: a desk's `shm` is that of its node, which has its memory and its image where they are here.
-            unsafe { desk.shm.get::<Self>() }?.slots.get(usize::from(port))
+            self.of_node(node)?.slots.get(usize::from(port))
         })
+    }
+
+    /// That of another node, whose memory this one reaches.
+    fn of_node(&self, node: u32) -> Option<&'static Self> {
+        let desk = self.near?.desks.get(node as usize)?;
+        // SAFETY: a desk's `shm` is that of its node, which has its memory and its image where they are here.
+        unsafe { desk.shm.get::<Self>() }
+    }
+
+    /// What port `port` of node `node` shows, of which `is_own` says whether it is this one, if this node reaches its memory.
+    pub fn board(&'static self, node: u32, is_own: bool, port: u16) -> Option<&'static Board> {
+        let shm = if is_own { self } else { self.of_node(node)? };
+        shm.boards.get(usize::from(port))
     }
 
     /// The number of port `port` of this node to whoever has the number `target`.

@@ -12,6 +12,7 @@ use crate::endpoint::Endpoint;
 use crate::packet::Envelope;
 use crate::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use crate::trace::Event;
+use rings::board::Board;
 use rings::buffer::Source;
 use rings::shared::Shared;
 use zerocopy::IntoBytes;
@@ -300,6 +301,16 @@ pub trait RemoteMemory: Sized + Send + 'static {
         offset: u32,
         op: RmwOp,
     ) -> Result<u64, RegionFault>;
+
+    /// What the context `of` shows to those that reach its memory, if this one does and all others of the job do; of its own, what
+    /// it shows itself. `None` where nothing is shown so.
+    fn board(&self, _of: Endpoint) -> Option<&'static Board> {
+        None
+    }
+
+    /// Ends the sleep of the context whose board this is, if it sleeps: something was shown that it may wait for. One that is awake
+    /// looks itself.
+    fn tell_reader(&self, _board: &'static Board) {}
 
     /// Does `what` with the memory of a region of `owner`, a task of this node, which stays registered meanwhile. `what` uses
     /// no port.

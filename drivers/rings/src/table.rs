@@ -132,11 +132,12 @@ impl<T: Send + Sync> Table<T> {
     }
 
     /// The same, also once nobody [shows](Hazard) that it looks at the entry: `is_shown` asks them all. `order` passes the fence that
-    /// belongs to [theirs](Hazard::owned), if any of those who look at this entry have another than a full one.
+    /// belongs to [theirs](Hazard::owned), if any of those who look at this entry have another than a full one, and says whether it
+    /// did.
     pub fn remove_unless(
         &self,
         key: Key,
-        order: impl FnOnce(&T),
+        order: impl FnOnce(&T) -> bool,
         mut is_shown: impl FnMut(&dyn Fn(&Hazard) -> bool) -> bool,
     ) -> Option<T> {
         let place = self.end(key)?;
@@ -150,10 +151,9 @@ impl<T: Send + Sync> Table<T> {
         };
         wait();
         // SAFETY: this thread ended the generation and takes the entry out only below; all others only share it.
-        if let Some(entry) = place.entry.with(|cell| unsafe { (*cell).as_ref() }) {
-            order(entry);
+        if place.entry.with(|cell| unsafe { (*cell).as_ref() }).is_some_and(order) {
+            wait();
         }
-        wait();
         self.take(key, place)
     }
 

@@ -122,9 +122,11 @@ impl Regions {
         is_shown: impl FnMut(&dyn Fn(&Hazard) -> bool) -> bool,
     ) {
         let order_words = |region: &Region| {
-            if region.by_words.load(Ordering::Relaxed) {
+            let reached = region.by_words.load(Ordering::Relaxed);
+            if reached {
                 order();
             }
+            reached
         };
         if self.find(owner, id, None).is_ok() {
             self.0.remove_unless(key(id), order_words, is_shown);

@@ -39,7 +39,9 @@ struct State {
     stopped: AtomicU32,
     /// Bytes of the long answer that is owed, and one more.
     owed: AtomicU32,
-    ended: Mutex<Option<Result<(), OperationError>>>,
+    /// Collectives that have ended, and how the last one failed.
+    ended: AtomicU32,
+    failed: Mutex<Option<OperationError>>,
     /// The other task's window, and how many puts are to be answered.
     window: Mutex<Option<RegionHandle>>,
     puts: AtomicU32,
@@ -116,7 +118,8 @@ impl Side {
             ticks: AtomicU32::new(0),
             stopped: AtomicU32::new(0),
             owed: AtomicU32::new(0),
-            ended: Mutex::new(None),
+            ended: AtomicU32::new(0),
+            failed: Mutex::new(None),
             window: Mutex::new(None),
             puts: AtomicU32::new(0),
             done: AtomicU32::new(0),
@@ -179,7 +182,11 @@ impl Side {
         let end = memory.place(move |_: &mut Active, _: Completion| _ = state.done.fetch_add(1, Relaxed))?;
         let added = memory.place(move |_: &mut Active, _: Fetched| _ = state.done.fetch_add(1, Relaxed))?;
         let call = memory.place(move |_: &mut Active, completion: Completion| {
-            *state.ended.lock() = Some(completion.result);
+            if let Err(error) = completion.result {
+                *state.failed.lock() = Some(error);
+            }
+            // Nobody else counts.
+            state.ended.store(state.ended.load(Relaxed).wrapping_add(1), Relaxed);
         })?;
         let builder = task.client("peers").pools(Pools::LARGE).collectives(Limits::default());
         let builder = builder.dispatch(PING, ping).dispatch(PONG, pong).dispatch(TICK, tick);
@@ -407,11 +414,14 @@ impl Side {
 
     fn collect(&mut self, what: Collective, bytes: usize, root: u32) -> Result<(), JobError> {
         let call = self.call(what, bytes, root)?;
-        self.context.collect(call)?;
         let state = self.state;
-        self.context.wait(|_| state.ended.lock().is_some());
-        let result = self.state.ended.lock().take();
-        Ok(result.unwrap_or(Ok(()))?)
+        let before = state.ended.load(Relaxed);
+        self.context.collect(call)?;
+        self.context.wait(|_| state.ended.load(Relaxed) != before);
+        match state.failed.lock().take() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
     }
 
     /// A sum to which task 0 alone gives something.

@@ -12,7 +12,7 @@ use crate::collective::cost::{COSTS, Costs, PlacementStatistics};
 use crate::collective::engine::{Engine, Limits};
 use crate::combine::ClassRoute;
 use crate::context::{Active, Context, ContextSetup, Parts};
-use crate::device::Port;
+use crate::device::{Port, RemoteMemory};
 use crate::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint, GENERATIONS, TaskList};
 use crate::geometry::Population;
 use crate::memory::ContextMemory;
@@ -372,6 +372,9 @@ impl<N: Node> Client<N> {
         let mut collectives =
             Engine::new(memory.collectives, self.population(), placement, self.node.affinities());
         collectives.make_world(me, &self.configuration.tasks, self.configuration.collectives.domains);
+        if self.configuration.local_paths {
+            collectives.show_world(|of| port.board(of));
+        }
         // For the clients of each place there is a class route of all nodes.
         let whole = self.configuration.tasks.len() == self.node.tasks() as usize;
         let world = ClassRoute::worlds().nth(self.id.place().into()).filter(|_| whole);

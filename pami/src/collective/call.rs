@@ -86,6 +86,8 @@ pub enum Algorithm {
     Affinity,
     /// The tree network combines.
     TreeNetwork,
+    /// Each rank shows what it has to all that reach its memory, which read it.
+    SharedMemory,
 }
 
 /// Numbers that an algorithm may be tuned by.

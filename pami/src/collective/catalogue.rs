@@ -30,6 +30,8 @@ pub struct Metadata {
     pub tree_operator: bool,
     /// All ranks' buffers are aligned as the network asks.
     pub aligned: bool,
+    /// The ranks show each other what they have, and there is room for that.
+    pub boards: bool,
 }
 
 impl Metadata {
@@ -49,6 +51,7 @@ impl Metadata {
             // All of the network's commute.
             tree_operator: commutative,
             aligned: true,
+            boards: true,
         }
     }
 
@@ -66,6 +69,7 @@ impl Metadata {
             Need::ClassRoute => self.class_route,
             Need::TreeOperator => self.tree_operator,
             Need::Aligned => self.aligned,
+            Need::Boards => self.boards,
             Need::Scratch => true,
         }
     }
@@ -142,6 +146,7 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Barrier, A::Nary, &[]),
         entry(C::Barrier, A::Affinity, &[N::Domains]),
         entry(C::Barrier, A::TreeNetwork, &[N::ClassRoute]),
+        entry(C::Barrier, A::SharedMemory, &[N::Boards]),
         entry(C::Broadcast, A::Binomial, &[]),
         entry(C::Broadcast, A::Nary, &[]),
         entry(C::Broadcast, A::Flat, &[]),
@@ -150,6 +155,7 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Broadcast, A::Rectangle, &[N::Rectangle]),
         entry(C::Broadcast, A::Affinity, &[N::Domains]),
         entry(C::Broadcast, A::TreeNetwork, &[N::ClassRoute, N::Aligned]),
+        entry(C::Broadcast, A::SharedMemory, &[N::Boards]),
         entry(C::Reduce, A::Binomial, &[]),
         entry(C::Reduce, A::Nary, &[]),
         entry(C::Reduce, A::Pipeline, &[]),
@@ -158,12 +164,14 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Reduce, A::Ring, &[N::Commutative]),
         entry(C::Reduce, A::Affinity, &[N::Domains, N::CommutativeOrOrdered]),
         entry(C::Reduce, A::TreeNetwork, &[N::ClassRoute, N::TreeOperator, N::Aligned]),
+        entry(C::Reduce, A::SharedMemory, &[N::Boards]),
         entry(C::Allreduce, A::RecursiveDoubling, &[]),
         entry(C::Allreduce, A::Binomial, &[]),
         entry(C::Allreduce, A::Rabenseifner, &[]),
         entry(C::Allreduce, A::Ring, &[N::Commutative]),
         entry(C::Allreduce, A::Affinity, &[N::Domains, N::CommutativeOrOrdered]),
         entry(C::Allreduce, A::TreeNetwork, &[N::ClassRoute, N::TreeOperator, N::Aligned]),
+        entry(C::Allreduce, A::SharedMemory, &[N::Boards]),
         entry(C::ReduceScatter, A::Pairwise, &[]),
         entry(C::ReduceScatter, A::Ring, &[N::Commutative]),
         entry(C::ReduceScatter, A::RecursiveHalving, &[N::Commutative]),
@@ -179,8 +187,10 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Allgather, A::GatherBroadcast, &[]),
         entry(C::Allgather, A::Affinity, &[N::OrderedDomains]),
         entry(C::Allgather, A::TreeNetwork, &[N::ClassRoute, N::NodeRanges, N::Aligned]),
+        entry(C::Allgather, A::SharedMemory, &[N::Boards, N::EqualBlocks]),
         entry(C::Alltoall, A::Pairwise, &[]),
         entry(C::Alltoall, A::Bruck, &[N::EqualBlocks]),
+        entry(C::Alltoall, A::SharedMemory, &[N::Boards, N::EqualBlocks]),
         entry(C::Scan, A::RecursiveDoubling, &[]),
         entry(C::Exscan, A::RecursiveDoubling, &[]),
     ]

@@ -177,6 +177,11 @@ pub fn estimate(
             let bytes = if collective == C::Allgather { total } else { bytes };
             near + both * within(bytes) + 2 * stages * wide(costs.tree_stage) + bytes * wide(costs.tree_byte)
         }
+        (_, A::SharedMemory) => {
+            // One way for all, and then each reads from each.
+            let read = wide(costs.overhead) / 4 + bytes * (wide(costs.copy) + alu);
+            wide(costs.overhead) + wide(costs.local_latency) + others * read
+        }
         (C::Gather | C::Scatter, A::Binomial) => log * far + clears(total) + rest(total) * byte,
         (C::Gather | C::Scatter, _) | (_, A::Flat) => far + clear(bytes) + others * (overhead + bytes * byte),
         (_, A::Binomial) => both * tree(log, 1, bytes),

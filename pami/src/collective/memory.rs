@@ -64,6 +64,7 @@ impl Demand {
             (C::Allgather, A::Bruck) => all,
             (C::Allgather, _) => 0,
             (C::Alltoall, A::Bruck) => all.saturating_add(len.saturating_mul(ranks.div_ceil(2) * 2)),
+            (C::Alltoall, A::SharedMemory) => 0,
             (C::Alltoall, _) if self.in_place => all,
             (C::Alltoall, _) => 0,
             (C::Scan | C::Exscan, _) => len,
@@ -74,6 +75,8 @@ impl Demand {
     pub(super) fn runs(&self) -> bool {
         use {Algorithm as A, Collective as C};
         match self.collective {
+            // What is shown is shown once.
+            _ if self.algorithm == A::SharedMemory => false,
             C::Reduce | C::Allreduce | C::Scan | C::Exscan => self.algorithm != A::TreeNetwork,
             C::ReduceScatter => self.algorithm != A::RecursiveHalving,
             C::Alltoall => self.algorithm == A::Pairwise && !self.moves,

@@ -11,6 +11,7 @@
 //! | `Send`, `Receive` | start; done some time before the round ends |
 //! | `Wait` | ends the round: all that was started is done |
 //! | `Reduce`, `Copy` | are done at once, element by element |
+//! | `Show`, `Fetch` | what all that reach the rank's memory may read, and what others show: done once that is there |
 //! | `Combine`, `Assemble`, `Spread` | a vector through the tree network; the result is there when the round ends |
 //!
 //! A step names peers by rank and memory by [`Span`]: elements of the input, of the output, or of scratch memory.
@@ -57,12 +58,13 @@
 //!
 //! [`step`], [`blocks`] and [`call`] are the vocabulary. `tree`, [`Grid`] and
 //! [`affinity`](crate::affinity) are shapes that the algorithms of `fan` (up and down a tree) and `gather` run
-//! along; `network` goes through the routers; `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and
+//! along; `network` goes through the routers, [`board`] through memory that all reach; `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and
 //! `scan` are the others. `schedule` puts them together, [`catalogue`] lists them, `names` names them, [`selection`]
 //! chooses by [`cost`], [`division`] shares work among the endpoints of a task, [`operator`](crate::operator) combines. [`engine`] runs
 //! schedules.
 
 pub mod blocks;
+pub mod board;
 mod bruck;
 pub mod call;
 pub mod catalogue;

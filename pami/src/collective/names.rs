@@ -41,7 +41,7 @@ impl Collective {
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Dissemination,
         Self::Binomial,
         Self::Nary,
@@ -58,6 +58,7 @@ impl Algorithm {
         Self::GatherBroadcast,
         Self::Affinity,
         Self::TreeNetwork,
+        Self::SharedMemory,
     ];
 
     /// Its name.
@@ -79,6 +80,7 @@ impl Algorithm {
             Self::GatherBroadcast => "gather-broadcast",
             Self::Affinity => "affinity",
             Self::TreeNetwork => "tree-network",
+            Self::SharedMemory => "shared-memory",
         }
     }
 }

@@ -25,6 +25,7 @@ pub(super) enum Phase {
         to: (u32, Span),
     },
     Dissemination,
+    Board,
     Up,
     Down,
     Broadcast {

@@ -130,7 +130,7 @@ impl Query {
     }
 
     /// Those that [`choose`](Self::choose) chooses from: valid ones. Where ranks share a node and short vectors may go by
-    /// affinity domains, no others but the tree network are: the model knows nothing of what a domain's boundary
+    /// affinity domains, no others but the tree network are, and boards, which are to be had where no boundary matters: the model knows nothing of what a domain's boundary
     /// costs those beside it.
     fn permitted(&self) -> impl Iterator<Item = &'static AlgorithmEntry> + '_ {
         let affinity = || catalogue::entry(self.collective, Algorithm::Affinity);
@@ -138,7 +138,8 @@ impl Query {
             && self.bytes <= AFFINITY_LIMIT
             && affinity().is_some_and(|entry| self.check(entry).is_ok());
         let may = move |entry: &&AlgorithmEntry| {
-            !favoured || matches!(entry.algorithm, Algorithm::Affinity | Algorithm::TreeNetwork)
+            let beside = matches!(entry.algorithm, Algorithm::TreeNetwork | Algorithm::SharedMemory);
+            !favoured || beside || entry.algorithm == Algorithm::Affinity
         };
         self.entries().filter(may).filter(|entry| self.check(entry).is_ok())
     }
@@ -177,7 +178,13 @@ impl Query {
             return None;
         }
         let alone =
-            |metadata| Metadata { class_route: false, domains: false, ordered_domains: false, ..metadata };
+            |metadata| Metadata {
+            class_route: false,
+            domains: false,
+            ordered_domains: false,
+            boards: false,
+            ..metadata
+        };
         let slice = Query {
             bytes: self.bytes.div_ceil(endpoints as usize),
             scratch: share(self.scratch, endpoints as usize),

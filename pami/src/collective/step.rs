@@ -97,6 +97,21 @@ pub enum Step {
         /// As long, and apart from `into`.
         from: Span,
     },
+    /// Shows `span` to all that reach this rank's memory, as it is now. Once in a collective, and before anything is read; waits
+    /// until nobody reads any more what is shown no longer then.
+    Show {
+        /// Empty if the rank has nothing to show but that it is there.
+        span: Span,
+    },
+    /// Reads what another rank shows, once that is there.
+    Fetch {
+        /// That rank, never this one.
+        from: u32,
+        /// Elements of what it shows in front of those that are read.
+        offset: usize,
+        /// Never of [`Area::Input`]. Empty if only that it is there matters.
+        into: Span,
+    },
     /// Hands `span` to the tree network, which combines what the leaders of all nodes hand in, in the order that it
     /// fixes, and writes the result over each one's span before the round ends. An empty span only synchronises.
     Combine {
@@ -244,6 +259,22 @@ impl Round {
         if into.len > 0 && into != from {
             self.push(Step::Copy { into, from });
         }
+    }
+
+    /// Shows `span`, be it empty.
+    pub(super) fn show(&mut self, span: Span) {
+        self.push(Step::Show { span });
+    }
+
+    pub(super) fn fetch(&mut self, from: u32, offset: usize, into: Span) {
+        if into.len > 0 {
+            self.push(Step::Fetch { from, offset, into });
+        }
+    }
+
+    /// Waits until a rank shows something, be it nothing.
+    pub(super) fn look(&mut self, from: u32) {
+        self.push(Step::Fetch { from, offset: 0, into: Span::new(Area::Scratch, 0, 0) });
     }
 
     pub(super) fn combine(&mut self, span: Span) {

@@ -144,7 +144,14 @@ impl<P: Port> Active<P> {
     /// An advance while all that is under way waits for messages: it would change nothing if none has come.
     #[inline(never)]
     pub(super) fn advance_stalled(&mut self) -> usize {
-        self.due = if self.is_quiet() { self.due.looked() } else { Due::ALL };
+        let quiet = self.is_quiet();
+        if quiet && self.collectives.sees() {
+            // Nothing else was under way, and nothing else has come.
+            let events = self.advance_on_boards();
+            self.due = if self.is_idle() { Due::NEW } else { Due::ALL };
+            return events;
+        }
+        self.due = if quiet { self.due.looked() } else { Due::ALL };
         if self.due.is_look() { 0 } else { self.advance_all(0) }
     }
 

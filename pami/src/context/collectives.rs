@@ -1,6 +1,6 @@
 //! Collectives of a context: what its [engine](crate::collective::engine) does for those who hold it.
 
-use super::{Active, Collect, Done, NewGeometry, OnAnnounced};
+use super::{Active, Collect, Done, Due, NewGeometry, OnAnnounced, QUIET_LOOKS};
 use crate::collective::Query;
 use crate::collective::engine::{CollectError, Geometry, GeometryError, GeometryId};
 use crate::device::Port;
@@ -74,7 +74,11 @@ impl<P: Port> Active<P> {
     #[inline(always)]
     pub fn collect(&mut self, mut collect: Collect<P>) -> Result<(), CollectError> {
         self.collectives.collect(&mut collect, &mut self.port, &mut self.transport)?;
-        self.note_work();
+        if !self.due.is_some() && self.collectives.is_on_boards_alone() {
+            self.due = Due::looks(QUIET_LOOKS);
+        } else {
+            self.note_work();
+        }
         Ok(())
     }
 
@@ -117,6 +121,18 @@ impl<P: Port> Active<P> {
             (on.call)(self, announcement, on.cookie);
         }
         called
+    }
+
+    /// Goes on with the collective that waits for what was shown just now, and calls back if it is over. Returns how many are.
+    #[inline(never)]
+    pub(super) fn advance_on_boards(&mut self) -> usize {
+        let Some((done, completion)) =
+            self.collectives.advance_on_boards(&mut self.port, &mut self.transport)
+        else {
+            return 0;
+        };
+        (done.call)(self, completion);
+        1
     }
 
     /// Goes on with every collective in flight, and calls back for those that are over. Returns how many moved.

@@ -36,7 +36,7 @@ fn valid(stage: &Stage, context: usize, geometry: GeometryId, what: Collective, 
 }
 
 /// Every valid algorithm of every collective, from some roots.
-fn all_algorithms(
+pub fn all_algorithms(
     stage: &mut Stage,
     geometry: GeometryId,
     members: Members<'static>,

@@ -8,6 +8,7 @@ mod agreement;
 mod ahead;
 mod balance;
 mod balance_crowd;
+mod boards;
 mod borrowed;
 mod bulk;
 mod clients;

@@ -112,7 +112,7 @@ fn h5_who_removes_an_entry_waits_for_those_that_show_it_and_live() {
         let mut shown = Some(table.place(first).unwrap().get_shown(own(living)).unwrap());
         assert_eq!((*seen, shown.as_deref()), (1, Some(&1)));
         let mut asked = 0;
-        let removed = table.remove_unless(first, |_| {}, |shows| {
+        let removed = table.remove_unless(first, |_| false, |shows| {
             asked += 1;
             assert!(shows(dead) && shows(living) == shown.is_some());
             if asked == 3 {
@@ -122,11 +122,28 @@ fn h5_who_removes_an_entry_waits_for_those_that_show_it_and_live() {
         });
         assert_eq!((removed, asked), (Some(1), 3), "it waited for the living alone");
     }
+    {
+        // One who shows what the first look has not seen.
+        let entry = table.insert(4).unwrap();
+        let (place, late) = (table.place(entry).unwrap(), std::cell::RefCell::new(None));
+        let mut asked = 0;
+        let order = |entry: &i32| {
+            *late.borrow_mut() = Some(*entry);
+            true
+        };
+        let removed = table.remove_unless(entry, order, |_| {
+            asked += 1;
+            // It leaves behind the fence.
+            asked < 3 && late.borrow().is_some()
+        });
+        assert_eq!((removed, asked, *late.borrow()), (Some(4), 3, Some(4)), "it was asked again");
+        assert!(place.get_shown(own(living)).is_none());
+    }
     assert!(table.place(first).unwrap().get_shown(own(living)).is_none(), "another generation");
     {
         let _other = table.place(second).unwrap().get_shown(own(dead)).unwrap();
         let third = table.insert(3).unwrap();
-        let removed = table.remove_unless(third, |_| {}, |shows| shows(dead) || shows(living));
+        let removed = table.remove_unless(third, |_| false, |shows| shows(dead) || shows(living));
         assert_eq!(removed, Some(3), "another entry is shown");
     }
 }

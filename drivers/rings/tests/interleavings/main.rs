@@ -2,6 +2,7 @@
 #![cfg(loom)]
 
 mod bell;
+mod board;
 mod lines;
 mod memory;
 mod post;

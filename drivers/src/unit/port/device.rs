@@ -1,6 +1,6 @@
 //! What `pami` asks of a port: its packets, its one-sided operations, its sleep.
 
-use super::{NodeArrival, NodePort, NodeRoute, NodeWaker, RUNG};
+use super::{NodeArrival, NodePort, NodeRoute, NodeWaker, RUNG, ring};
 use crate::platform::Platform;
 use crate::shm::PushError;
 use crate::tree_network::TreeUnit;
@@ -15,6 +15,7 @@ use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, HeaderTemplate};
 use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use pami::trace::Event;
+use rings::board::Board;
 use rings::buffer::Source;
 use rings::shared::Shared;
 
@@ -286,6 +287,20 @@ impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
         regions.update(target, region, offset, op, look)
     }
 
+    fn board(&self, of: Endpoint) -> Option<&'static Board> {
+        let place = self.unit.map.place(of.task()).filter(|_| P::NEAR && of.is_fellow(self.me))?;
+        let port = self.unit.port_number(of.client(), place.local, of.context().0)?;
+        self.unit.shm.board(place.node, place.node == self.unit.node, port)
+    }
+
+    #[inline]
+    fn tell_reader(&self, board: &'static Board) {
+        P::light_fence();
+        if !board.bell().is_watched() {
+            ring::<P>(board.bell());
+        }
+    }
+
     #[inline]
     fn reach<R>(
         &mut self,
@@ -427,6 +442,9 @@ impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
     fn arm(&mut self) {
         self.look_everywhere();
         self.port_state.bell.arm(P::name());
+        if let Some(board) = self.own_board() {
+            board.bell().arm(P::name());
+        }
         // For those who look whether the bell is watched.
         P::heavy_fence();
         if let Some(tree) = self.tree {
@@ -440,6 +458,9 @@ impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
 
     fn disarm(&mut self) {
         self.port_state.bell.disarm(Self::REST);
+        if let Some(board) = self.own_board() {
+            board.bell().disarm(Self::REST);
+        }
         self.look_everywhere();
         // Packets that were refused are tried again before the next sleep.
         if self.port_state.listens.load(Ordering::Relaxed) && self.shm.is_settled() {

@@ -18,6 +18,7 @@ use pami::packet::{Envelope, HeaderTemplate};
 #[cfg(feature = "trace")]
 use pami::trace::Event;
 use rings::bell::{Bell, Rest};
+use rings::board::Board;
 use rings::buffer::Source;
 use rings::table::HazardOwner;
 
@@ -48,6 +49,8 @@ pub struct NodePort<P: Platform, N: Network> {
     /// `None` without an adapter, and once the port is closed.
     reception: Option<Reception>,
     shm: ShmPort,
+    /// What it shows to other nodes.
+    board: Option<&'static Board>,
     /// Who sent the last packet that was released from shared memory.
     sender: Option<(u16, &'static PortState)>,
     /// Whether shared memory is looked at first: it and the network have turns while there is something.
@@ -160,6 +163,9 @@ impl<P: Platform, N: Network> NodePort<P, N> {
         let injector = take_injector(unit, injection, sharing)?;
         port_state.record.set_open(true);
         port_state.bell.disarm(Self::REST);
+        if let Some(board) = unit.shm.board(unit.node, true, number) {
+            board.bell().disarm(Self::REST);
+        }
         Ok(Self {
             unit,
             port_state,
@@ -171,6 +177,7 @@ impl<P: Platform, N: Network> NodePort<P, N> {
             injector,
             reception: port_state.reception.lock().take(),
             shm,
+            board: unit.shm.board(unit.node, true, number),
             sender: None,
             local_first: true,
             starved: false,
@@ -202,6 +209,12 @@ impl<P: Platform, N: Network> NodePort<P, N> {
     fn hazard(&mut self, order: fn()) -> HazardOwner<'_> {
         // SAFETY: it is this port's, which is open once, and this borrow of that is exclusive.
         unsafe { self.port_state.own.hazard.owned(order) }
+    }
+
+    /// What the port shows.
+    #[inline]
+    fn own_board(&self) -> Option<&'static Board> {
+        self.board
     }
 
     /// How to look at words of this or another node's.

@@ -1,6 +1,7 @@
 //! One sweep over the collectives in flight.
 
 use super::Engine;
+use super::boards::OnBoards;
 use super::limits::PROBE_NS;
 use super::route::Leaving;
 use super::slot::{CollectiveInFlight, Ending, May};
@@ -27,6 +28,13 @@ impl Sweep {
     pub(crate) fn moved(&self) -> usize {
         self.moved
     }
+}
+
+/// What is noted of a collective that is over.
+#[cfg(feature = "trace")]
+fn ended_as(key: super::wire::Key) -> crate::trace::Event {
+    let (geometry, number, called) = (key.geometry, key.sequence, key.part & CALLED != 0);
+    crate::trace::Event::CollectiveEnded(crate::trace::CollectiveCall { what: 0, geometry, number, called })
 }
 
 impl<A> Engine<A> {
@@ -57,12 +65,7 @@ impl<A> Engine<A> {
                 let ended = self.end_slot(number, transport.me());
                 #[cfg(feature = "trace")]
                 if let (Some(key), Some(_)) = (key, &ended) {
-                    port.note(crate::trace::Event::CollectiveEnded(crate::trace::CollectiveCall {
-                        what: 0,
-                        geometry: key.geometry,
-                        number: key.sequence,
-                        called: key.part & CALLED != 0,
-                    }));
+                    port.note(ended_as(key));
                 }
                 if self.queue.must_retry() {
                     // Before the callback, which may call another one.
@@ -97,6 +100,28 @@ impl<A> Engine<A> {
         None
     }
 
+    /// Goes on with the only collective in flight, which waits for what a member shows, if that has [come](Self::sees). What is to
+    /// be called, if it is over.
+    #[inline(never)]
+    pub(crate) fn advance_on_boards<P: Port>(
+        &mut self,
+        port: &mut P,
+        transport: &mut Transport<P>,
+    ) -> Option<EndedCollective<A>> {
+        let number = self.in_flight.first()?;
+        let Self { slots, geometries, .. } = self;
+        let slot = slots.get_mut(number).filter(|slot| slot.shows())?;
+        let entry = geometries[slot.geometry()].as_mut()?;
+        slot.follow_boards(entry, &mut Wire::new(port, transport), true);
+        self.on_boards = slot.on_boards(entry.boards.as_ref());
+        if !slot.is_over() {
+            return None;
+        }
+        #[cfg(feature = "trace")]
+        port.note(ended_as(slot.key()));
+        self.end_slot(number, transport.me())
+    }
+
     /// Has others hear of the short messages of theirs that were taken. Returns the number of packets that went out.
     #[inline(never)]
     fn give_credit_back<P: Port>(&mut self, port: &mut P, transport: &mut Transport<P>) -> usize {
@@ -116,7 +141,10 @@ impl<A> Engine<A> {
         }
         self.looked_ns = now;
         let mut wire = Wire::new(port, transport);
-        self.slots.values_mut().for_each(|slot| slot.ask_if_stuck(&mut wire));
+        for slot in self.slots.values_mut() {
+            let entry = self.geometries[slot.geometry()].as_ref();
+            slot.ask_if_stuck(entry.and_then(|entry| entry.boards.as_ref()), &mut wire);
+        }
     }
 
     /// Whether a turn has come: no part of an earlier one, and no much older collective of the geometry, is in flight.
@@ -146,7 +174,9 @@ impl<A> Engine<A> {
         let Some(entry) = &mut geometries[slot.geometry()] else { return false };
         let network = port.network();
         let room = (early, bulk, number);
-        slot.advance(entry, room, Wire::new(port, transport), network, may) | asked
+        let moved = slot.advance(entry, room, Wire::new(port, transport), network, may) | asked;
+        self.on_boards = slot.on_boards(entry.boards.as_ref());
+        moved
     }
 
     /// Lets a collective that is over go, unless it goes on. Returns what is to be called.
@@ -162,6 +192,7 @@ impl<A> Engine<A> {
         // The caller may want to have its memory to itself.
         self.in_flight.remove(&mut self.slots, number);
         self.slots.close(number);
+        self.on_boards = OnBoards::Nothing;
         self.queue.note_change();
         if asked {
             // There is a place for every class route.

@@ -48,8 +48,14 @@ impl<A> Engine<A> {
         port.note(super::start::called_as(collect, entry.next, false));
         slot.open_again(entry.next, collect);
         entry.next = entry.next.wrapping_add(1);
-        self.looked_ns = port.now_ns();
-        let opened = slot.send_first(entry, early, &mut Wire::new(port, transport));
+        let wire = &mut Wire::new(port, transport);
+        let opened = if slot.begin_on_boards(early) {
+            slot.follow_boards(entry, wire, false);
+            self.on_boards = slot.on_boards(entry.boards.as_ref());
+            true
+        } else {
+            slot.send_first(entry, early, wire)
+        };
         in_flight.push(slots, number);
         if opened { Again::Opened } else { Again::Started(number) }
     }

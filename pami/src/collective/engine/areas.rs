@@ -3,6 +3,7 @@
 use super::bulk::BYTES_PER_ADVANCE;
 use super::limits::REDUCED_AT_ONCE;
 use crate::collective::{Area, Order, Reducer, Span};
+use rings::board::{Board, Shown};
 use rings::shared::Shared;
 use zerocopy::IntoBytes;
 
@@ -93,6 +94,44 @@ impl Areas {
         let (memory, _) =
             self.places[piece.area as usize].as_ref().filter(|_| piece.len == size_of::<u64>())?;
         memory.read_word(piece.start)
+    }
+
+    /// Shows a piece, under this number and with this tag.
+    #[inline]
+    pub(super) fn show(&self, piece: Piece, own: &Board, number: u64, tag: u64) {
+        if piece.len == 0 {
+            own.show(number, tag, core::iter::empty());
+            return;
+        }
+        if let Some(word) = self.word(piece) {
+            own.show(number, tag, core::iter::once(word));
+            return;
+        }
+        let words = (0..piece.len).step_by(size_of::<u64>()).map(|at| {
+            let mut word = [0; size_of::<u64>()];
+            let len = word.len().min(piece.len - at);
+            self.read(piece, at, &mut word[..len]);
+            u64::from_ne_bytes(word)
+        });
+        own.show(number, tag, words);
+    }
+
+    /// Reads what is shown behind so many elements.
+    #[inline]
+    pub(super) fn fetch(&self, piece: Piece, shown: Shown<'_>, elements: usize) {
+        if piece.len == 0 {
+            return;
+        }
+        let from = elements * self.element_len;
+        if from.is_multiple_of(size_of::<u64>()) && self.write_word(piece, shown.word(from)) {
+            return;
+        }
+        let mut some = [0; FEW_BYTES];
+        for at in (0..piece.len).step_by(FEW_BYTES) {
+            let len = FEW_BYTES.min(piece.len - at);
+            shown.read(from + at, &mut some[..len]);
+            self.write(piece, at, &some[..len]);
+        }
     }
 
     /// Makes a piece that is a word, and lies at a multiple of eight, this one. Returns whether it is such a piece.

@@ -4,6 +4,7 @@
 //! creates it; the creation is itself a collective, a barrier that also compares what the members think it is.
 
 use super::Engine;
+use super::boards::Boards;
 use super::geometry::GeometryState;
 use super::request::{Collect, CollectError};
 use super::slot::CollectiveInFlight;
@@ -15,6 +16,7 @@ use crate::dispatch::Done;
 use crate::endpoint::{Endpoint, TaskList};
 use crate::geometry::{GeometryId, Members, Population, WORLD};
 use core::fmt;
+use rings::board::Board;
 
 /// A geometry to be created.
 pub struct NewGeometry<A: 'static> {
@@ -140,6 +142,16 @@ impl<A> Engine<A> {
         if let (Ok(members), Some(place)) = (members, self.geometries.first_mut()) {
             let domains = domains_of(&members, domains, self.affinities);
             *place = GeometryState::new(WORLD, members, me, domains, self.placement);
+        }
+    }
+
+    /// Has the members of the world show each other what they have, if `board` finds what each shows and no boundary of an affinity
+    /// domain lies between them.
+    pub(crate) fn show_world(&mut self, board: impl Fn(Endpoint) -> Option<&'static Board>) {
+        if let Some(Some(world)) = self.geometries.first_mut()
+            && world.inner_domains().is_none()
+        {
+            world.boards = Boards::of(&world.members, world.rank, board);
         }
     }
 

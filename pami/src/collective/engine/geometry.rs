@@ -3,6 +3,7 @@
 //! An entry is data, of parts that see to themselves. It is of fixed size, whatever the number of members, if they are a range or a rectangle; lists are the
 //! caller's.
 
+use super::boards::Boards;
 use super::contacts::Contacts;
 use super::doomed::Doomed;
 use super::known::Known;
@@ -31,6 +32,8 @@ pub(crate) struct GeometryState {
     pub(super) placement: PlacementStatistics,
     pub(super) crossings: Cell<Crossings>,
     pub(super) way: Way,
+    /// What its members show each other, if they do.
+    pub(super) boards: Option<Boards>,
     /// Those of its collectives to come that were given up.
     pub(super) doomed: Doomed,
     /// What its last calls came to.
@@ -64,6 +67,7 @@ impl GeometryState {
             placement,
             crossings,
             way,
+            boards: None,
             doomed: Doomed::default(),
             known: Known::default(),
             contacts: Contacts::default(),
@@ -71,7 +75,7 @@ impl GeometryState {
     }
 
     /// Domains inside a node that messages can cross the boundaries of.
-    fn inner_domains(&self) -> Option<Domains<'static>> {
+    pub(super) fn inner_domains(&self) -> Option<Domains<'static>> {
         self.domains.filter(Domains::matter)
     }
 

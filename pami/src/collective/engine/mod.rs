@@ -51,7 +51,7 @@
 //! with an error at the member that sees it, which has all others told (`herald`). A node that dies ends the collectives of all its
 //! geometries at all members, with its name.
 //!
-//! Collectives that go through the tree network are the subject of `network`.
+//! Collectives that go through the tree network are the subject of `network`, those that go by boards of `boards`.
 //!
 //! # Layers
 //!
@@ -65,7 +65,7 @@
 //! | call | `check` | what a call comes to |
 //! | shares | `parts`, `passage` | what an endpoint does of it; a vector in the tree network |
 //! | state | `geometry`, `transfer` | a geometry as a member has it; a message under way |
-//! | parts of state | `areas`, `bulk`, `contacts`, `doomed`, `early`, `route`, `known` | memory, what is lent and got, who was spoken with, what was given up, what came early, a class route, the last calls |
+//! | parts of state | `areas`, `boards`, `bulk`, `contacts`, `doomed`, `early`, `route`, `known` | memory, what members show each other, what is lent and got, who was spoken with, what was given up, what came early, a class route, the last calls |
 //! | share | `part` | a schedule that an endpoint is to run |
 //! | heralds | `herald` | who tells of a failure |
 //! | words | `request`, `wire` | what callers say, what packets say |
@@ -78,6 +78,7 @@ mod again;
 mod announce;
 mod areas;
 mod arrive;
+mod boards;
 mod bulk;
 mod check;
 mod contacts;
@@ -119,6 +120,7 @@ use crate::affinity::Affinities;
 use crate::combine::CLASS_ROUTES;
 use crate::endpoint::Endpoint;
 use crate::geometry::Population;
+use boards::{At, OnBoards};
 use bulk::Bulk;
 use early::EarlyMessages;
 use geometry::GeometryState;
@@ -165,6 +167,8 @@ pub(crate) struct Engine<A: 'static> {
     on_announced: Option<OnAnnounced<A>>,
     /// A message has come that announces a collective which has not begun here.
     calls: bool,
+    /// What became of the collective that went on last, on boards.
+    on_boards: OnBoards,
     /// When the slots were last looked over for those that do not move.
     looked_ns: u64,
     /// What endpoints the client has, where its tasks are, and where threads run.
@@ -201,6 +205,7 @@ impl<A> Engine<A> {
             leaving: Vec::new(),
             on_announced: None,
             calls: false,
+            on_boards: OnBoards::Nothing,
             looked_ns: 0,
             population,
             placement,
@@ -267,7 +272,30 @@ impl<A> Engine<A> {
             && !self.queue.must_retry()
             && !self.answers
             && self.leaving.is_empty()
+            // Of several that wait on boards only one is looked at.
+            && (self.on_boards == OnBoards::Nothing || self.slots.len() == 1)
             && self.slots.values().all(CollectiveInFlight::is_stalled)
+    }
+
+    /// Whether all that is under way is a collective on boards, of which [`sees`](Self::sees) tells when it is to go on.
+    #[inline]
+    pub(crate) fn is_on_boards_alone(&self) -> bool {
+        self.on_boards != OnBoards::Nothing
+            && self.slots.len() == 1
+            && !self.calls
+            && !self.queue.must_retry()
+            && !self.answers
+            && self.leaving.is_empty()
+    }
+
+    /// Whether what a collective waits for on a board has come, or it is over.
+    #[inline]
+    pub(crate) fn sees(&self) -> bool {
+        match self.on_boards {
+            OnBoards::Nothing => false,
+            OnBoards::Awaits(At(board, number)) => board.find(number).is_some(),
+            OnBoards::Over => true,
+        }
     }
 
     /// Whether an advance has nothing to do for collectives.

@@ -14,6 +14,7 @@ use crate::error::OperationError;
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionId, RemoteData};
 use crate::transport::Transport;
+use rings::board::Board;
 use rings::shared::Shared;
 use zerocopy::byteorder::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -255,6 +256,11 @@ impl<'a, P: Port> Wire<'a, P> {
         self.refused
     }
 
+    /// Something else than a packet found no room.
+    pub(super) fn note_refused(&mut self) {
+        self.refused = true;
+    }
+
     /// Whether packets can go to an endpoint.
     pub(super) fn reaches(&self, target: Endpoint) -> bool {
         self.transport.locate(self.port, target).is_ok()
@@ -268,6 +274,12 @@ impl<'a, P: Port> Wire<'a, P> {
     /// Most bytes of a message that goes eagerly; the same at both ends.
     pub(super) fn short_limit(&self) -> usize {
         SHORT_LIMIT.min(self.room())
+    }
+
+    /// Ends the sleep of whoever may wait for what was shown.
+    #[inline]
+    pub(super) fn tell_reader(&self, board: &'static Board) {
+        self.port.tell_reader(board);
     }
 
     /// Nodes that are gone so far.

@@ -26,6 +26,7 @@ fn plain(collective: Collective, size: u32, bytes: usize) -> Query {
         class_route: false,
         tree_operator: false,
         aligned: false,
+        boards: false,
     };
     let placement = PlacementStatistics { size, per_node: 1, hops: 3, diameter: 6, costs: &COSTS };
     let tuning = cost::tuning(&COSTS, 8);
@@ -56,6 +57,7 @@ fn rich(collective: Collective, size: u32, bytes: usize) -> Query {
         class_route: true,
         tree_operator: true,
         aligned: true,
+        boards: true,
     };
     Query { metadata, ..plain(collective, size, bytes) }
 }
@@ -142,7 +144,7 @@ fn g2_short_vectors_take_few_rounds_and_long_ones_little_bandwidth() {
     let shared: Holds = |query| {
         query.placement.per_node = 8;
         query.metadata =
-            Metadata { class_route: false, ..rich(query.collective, query.metadata.size, 0).metadata };
+            Metadata { class_route: false, boards: false, ..rich(query.collective, query.metadata.size, 0).metadata };
     };
     for (collective, size, bytes, holds, expected) in [
         (C::Barrier, 64, 0, plain_one, A::Dissemination),
@@ -203,6 +205,7 @@ fn g2_the_tree_network_combines_small_vectors() {
     for per_node in [1, 2] {
         let mut query = rich(Collective::Allreduce, 16, 8);
         query.placement.per_node = per_node;
+        query.metadata.boards = false;
         assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::TreeNetwork);
     }
 }
@@ -252,6 +255,7 @@ fn g2_a_dearer_machine_costs_more() {
                 let other = Query { placement, ..query }.candidate(entry).cost;
                 // Of the first four everything takes some that sends, of bytes if it sends any over links.
                 let counts = match what {
+                    1 | 2 if entry.algorithm == Algorithm::SharedMemory => false,
                     0 | 1 => true,
                     2 => bytes > 0 && entry.algorithm != Algorithm::TreeNetwork,
                     3 => entry.collective.reduces(),
@@ -293,9 +297,26 @@ fn a5_ranks_that_share_a_node_use_their_domains() {
     for collective in [Collective::Barrier, Collective::Broadcast, Collective::Reduce, Collective::Allreduce]
     {
         let mut query = rich(collective, 64, 64);
-        query.metadata.class_route = false;
+        (query.metadata.class_route, query.metadata.boards) = (false, false);
         query.placement.per_node = 8;
         assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::Affinity);
+    }
+}
+
+/// Where ranks reach each other's memory a look at each is less than messages in rounds, with a core for each and without.
+#[test]
+fn h5_g2_what_is_short_is_shown_where_all_can_see_it() {
+    use Collective::{Allgather, Allreduce, Alltoall, Barrier, Broadcast, Reduce};
+    for costs in [&MEMORY_COSTS, &CROWDED_COSTS] {
+        for size in [2, 4, 16] {
+            for collective in [Barrier, Broadcast, Reduce, Allreduce, Allgather, Alltoall] {
+                let bytes = if collective == Barrier { 0 } else { 8 };
+                let mut query = rich(collective, size, bytes);
+                query.placement.costs = costs;
+                let chosen = query.choose(None).unwrap().algorithm;
+                assert_eq!(chosen, Algorithm::SharedMemory, "{collective} among {size}");
+            }
+        }
     }
 }
 
@@ -306,7 +327,7 @@ fn a5_short_vectors_of_ranks_that_share_a_node_are_kept_to_their_domains_and_no_
     {
         let mut query = rich(Collective::Allreduce, 64, bytes);
         query.placement.per_node = per_node;
-        let expected = if unexpected { 2 } else { query.candidates().count() };
+        let expected = if unexpected { 3 } else { query.candidates().count() };
         assert_eq!(query.permitted().count(), expected, "{bytes} bytes, {per_node} on a node");
     }
 }
@@ -315,10 +336,11 @@ prop_compose! {
     /// Anything that can be asked.
     fn queries()(
         collective in 0..Collective::ALL.len(), size in 1u32..100_000, bytes in 0usize..1 << 26,
-        holds in any::<[bool; 9]>(), per_node in 1u32..64, diameter in 1u32..64,
+        holds in any::<[bool; 10]>(), per_node in 1u32..64, diameter in 1u32..64,
         costs in any::<[u16; 10]>(), eager_limit in 0usize..1 << 20, radix in 0u32..20, chunk in 0usize..100_000
     ) -> (Query, Costs) {
-        let [commutative, equal_blocks, known_blocks, rectangle, domains, ordered, route, on_tree, aligned] = holds;
+        let [commutative, equal_blocks, known_blocks, rectangle, domains, ordered, route, on_tree, aligned, boards] =
+            holds;
         let metadata = Metadata {
             size,
             commutative,
@@ -331,6 +353,7 @@ prop_compose! {
             class_route: route,
             tree_operator: on_tree,
             aligned,
+            boards,
         };
         let hops = diameter.div_ceil(2);
         let placement = PlacementStatistics { size, per_node, hops, diameter, costs: &COSTS };
@@ -362,7 +385,8 @@ proptest! {
             // What is kept out is kept out by affinity alone, which is then there.
             for candidate in query.candidates().filter(|candidate| candidate.valid.is_ok() && candidate.cost < cost) {
                 prop_assert!(query.placement.per_node > 1 && query.bytes <= AFFINITY_LIMIT && query.metadata.domains);
-                prop_assert!(!matches!(candidate.entry.algorithm, Algorithm::Affinity | Algorithm::TreeNetwork));
+                use Algorithm::{Affinity, SharedMemory, TreeNetwork};
+                prop_assert!(!matches!(candidate.entry.algorithm, Affinity | SharedMemory | TreeNetwork));
             }
         }
     }
@@ -390,7 +414,8 @@ fn g8_long_data_is_divided_among_endpoints_and_short_data_is_not() {
             for endpoints in [2, 4, 8] {
                 let divided = |bytes| {
                     let mut query = rich(collective, size, bytes);
-                    query.metadata.class_route = false;
+                    // There is one tree, and boards are for what is short.
+                    (query.metadata.class_route, query.metadata.boards) = (false, false);
                     query.divided(endpoints)
                 };
                 let which = std::format!("{collective:?} of {size} by {endpoints}");

@@ -81,6 +81,9 @@ struct Rank<'a> {
     pending: usize,
     waiting: bool,
     done: bool,
+    /// What the rank shows, and what it waits for another to show.
+    shown: Option<Vec<u64>>,
+    looks: Option<Step>,
 }
 
 impl Rank<'_> {
@@ -200,6 +203,8 @@ fn network<'a>(
             pending: 0,
             waiting: false,
             done: false,
+            shown: None,
+            looks: None,
         }
     };
     Network {
@@ -250,12 +255,13 @@ impl Network<'_> {
     /// Runs some steps of a rank.
     fn advance(&mut self, number: usize) {
         for _ in 0..1 + self.random.below(4) {
-            let Some(step) = next_step(&mut self.ranks[number].schedule) else {
+            let looked = self.ranks[number].looks.take();
+            let Some(step) = looked.or_else(|| next_step(&mut self.ranks[number].schedule)) else {
                 self.ranks[number].done = true;
                 return;
             };
             self.step(number, step);
-            if step == Step::Wait {
+            if step == Step::Wait || self.ranks[number].looks.is_some() {
                 return;
             }
         }
@@ -317,6 +323,23 @@ impl Network<'_> {
                 rank.check_write(into);
                 let from = rank.read(from);
                 rank.span(into).copy_from_slice(&from);
+            }
+            Step::Show { span } => {
+                let shown = rank.read(span);
+                assert_eq!(rank.shown.replace(shown), None, "rank {number} shows twice");
+                // Whoever looks for something looks again.
+                let looks = (0..size).filter(|&other| self.ranks[other].looks.is_some());
+                self.ready.extend(looks);
+            }
+            Step::Fetch { from, offset, into } => {
+                assert!((from as usize) < size && from as usize != number && rank.shown.is_some());
+                rank.check_write(into);
+                match self.ranks[from as usize].shown.clone() {
+                    Some(shown) => self.ranks[number]
+                        .span(into)
+                        .copy_from_slice(&shown[offset..offset + into.len]),
+                    None => self.ranks[number].looks = Some(step),
+                }
             }
             Step::Combine { span } | Step::Assemble { span, .. } | Step::Spread { span, .. } => {
                 assert!(self.leaders.contains(&number), "rank {number} does not speak for its node");

@@ -19,6 +19,7 @@ use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Kind};
 use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use pami::topology::{TorusCoord, TorusShape};
+use rings::board::Board;
 use rings::buffer::{Buffer, CONTROL_BYTES, Source};
 use rings::shared::{Shared, Update, Width};
 use std::any::{Any, TypeId};
@@ -322,6 +323,14 @@ impl RemoteMemory for TestPort {
         op: RmwOp,
     ) -> Result<u64, RegionFault> {
         self.world.lock().unit_of(target).update(target, region, offset, op)
+    }
+
+    fn board(&self, of: Endpoint) -> Option<&'static Board> {
+        self.world.lock().board(of)
+    }
+
+    fn tell_reader(&self, _: &'static Board) {
+        self.world.wakes.fetch_add(1, Ordering::Relaxed);
     }
 
     fn reach<R>(

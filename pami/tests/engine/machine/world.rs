@@ -5,6 +5,7 @@ use super::{MTU, Packet, QUEUE, Tree};
 use pami::device::{Arrival, Completed, Full, Path, REQUESTS};
 use pami::endpoint::Endpoint;
 use pami::packet::Kind;
+use rings::board::Board;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Mutex, MutexGuard};
@@ -74,6 +75,9 @@ pub struct State {
     pub windows: usize,
     /// Whether nodes reach each other's memory.
     pub near: bool,
+    /// Whether contexts show each other what they have, and what they show, by place, task and context.
+    pub shows: bool,
+    boards: BTreeMap<(u8, u32, u8), &'static Board>,
     /// A task whose packets find no room.
     pub muted: Option<u32>,
     pub seen: Vec<Seen>,
@@ -117,6 +121,8 @@ impl World {
             moody: 0,
             windows: 0,
             near: false,
+            shows: false,
+            boards: BTreeMap::new(),
             muted: None,
             seen: Vec::new(),
             drives: 0,
@@ -198,6 +204,12 @@ impl World {
 }
 
 impl State {
+    /// What a context shows, if any do.
+    pub fn board(&mut self, of: Endpoint) -> Option<&'static Board> {
+        let key = (of.client().place(), of.task(), of.context().0);
+        self.shows.then(|| *self.boards.entry(key).or_insert_with(|| Box::leak(Box::default())))
+    }
+
     pub fn port(&mut self, endpoint: Endpoint) -> &mut PortState {
         self.ports.entry(key(endpoint)).or_default()
     }

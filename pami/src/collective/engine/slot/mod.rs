@@ -6,6 +6,7 @@ mod pump;
 mod run;
 mod take;
 
+use super::boards::{At, Boards, OnBoards};
 use super::areas::Areas;
 use super::doomed::Doomed;
 use super::limits::WINDOW;
@@ -20,6 +21,7 @@ use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use creation::Creation;
 use heapless::Vec;
+use rings::board::Board;
 use opening::Opening;
 pub(super) use run::May;
 pub(super) use take::Taken;
@@ -83,6 +85,8 @@ pub(crate) struct CollectiveInFlight<A: 'static> {
     waiting: bool,
     sends: Vec<Outgoing, TRANSFERS>,
     receives: Vec<Incoming, TRANSFERS>,
+    /// What it waits for on a board, and of which member.
+    awaited: Option<(&'static Board, Endpoint)>,
     /// Something of it found no room, and is tried again.
     refused: bool,
     /// Whether anything became of it since it was last looked at.
@@ -148,6 +152,7 @@ impl<A> CollectiveInFlight<A> {
             waiting: false,
             sends: Vec::new(),
             receives: Vec::new(),
+            awaited: None,
             refused: false,
             moved: false,
             result: Ok(()),
@@ -246,6 +251,7 @@ impl<A> CollectiveInFlight<A> {
         self.waiting = false;
         self.sends.clear();
         self.receives.clear();
+        self.awaited = None;
         self.refused = false;
     }
 
@@ -320,7 +326,25 @@ impl<A> CollectiveInFlight<A> {
     /// Whether `other` has to wait for it: it is a part of an earlier turn, or a much older collective of the geometry.
     #[inline]
     pub(super) fn holds(&self, other: &Self) -> bool {
-        self.is_ahead(other, WINDOW - 1) || self.is_of(other.key) && self.turn < other.turn
+        self.is_ahead(other, WINDOW - 1)
+            || self.is_of(other.key) && self.turn < other.turn
+            || self.shows() && other.shows() && self.is_ahead(other, 0)
+    }
+
+    /// Whether it goes by boards.
+    #[inline]
+    pub(super) fn shows(&self) -> bool {
+        self.schedule.algorithm() == Algorithm::SharedMemory
+    }
+
+    /// What has become of it on boards.
+    #[inline]
+    pub(super) fn on_boards(&self, boards: Option<&Boards>) -> OnBoards {
+        match (self.awaited, boards) {
+            (Some((board, _)), Some(boards)) => OnBoards::Awaits(At(board, boards.number(self.key.sequence))),
+            _ if self.phase == Phase::Over && self.shows() => OnBoards::Over,
+            _ => OnBoards::Nothing,
+        }
     }
 
     /// Whether it is to tell that it failed before `other` does: it is an older one of the geometry.
@@ -356,6 +380,7 @@ impl<A> CollectiveInFlight<A> {
     pub(super) fn for_awaited(&self, note: &mut impl FnMut(Endpoint)) {
         self.receives.iter().for_each(|receive| note(receive.from));
         self.sends.iter().filter(|send| send.stage.waits()).for_each(|send| note(send.to));
+        self.awaited.iter().for_each(|(_, of)| note(*of));
     }
 
     /// Messages that their targets are still to clear.
@@ -431,6 +456,7 @@ impl<A> CollectiveInFlight<A> {
         self.waiting = false;
         self.sends.clear();
         self.receives.clear();
+        self.awaited = None;
         self.passage = None;
         self.moved = true;
     }

@@ -1,6 +1,7 @@
 //! The steps of one collective, carried out in an advance.
 
 use super::super::areas::Piece;
+use super::super::boards::Boards;
 use super::super::bulk::Bulk;
 use super::super::contacts::Contact;
 use super::super::early::{Early, EarlyMessages};
@@ -10,6 +11,7 @@ use super::super::route::Way;
 use super::super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::super::wire::{Stop, Wire, Word};
 use super::{CollectiveInFlight, Phase};
+use crate::collective::board::MOST_RANKS;
 use crate::collective::{Area, Order, Span, Step};
 use crate::combine::AluOperation;
 use crate::device::{CollectiveNetwork, Path, Port};
@@ -87,9 +89,22 @@ impl<A> CollectiveInFlight<A> {
 
     /// If nothing became of it since this was last called, asks those that are to clear data: they may mean another
     /// collective.
-    pub(in super::super) fn ask_if_stuck<P: Port>(&mut self, wire: &mut Wire<'_, P>) {
+    pub(in super::super) fn ask_if_stuck<P: Port>(
+        &mut self,
+        boards: Option<&Boards>,
+        wire: &mut Wire<'_, P>,
+    ) {
         if core::mem::take(&mut self.moved) {
             return;
+        }
+        // Who shows something means another one than this, which waits for messages.
+        if let Some(boards) = boards.filter(|_| !self.shows() && self.phase == Phase::Runs) {
+            let number = boards.number(self.key.sequence);
+            let shows = |rank: &u32| boards.of_rank(*rank).is_some_and(|board| board.find(number).is_some());
+            if let Some(rank) = (0..MOST_RANKS).find(shows) {
+                self.fail(OperationError::Mismatch(rank));
+                return;
+            }
         }
         self.tell_after_all();
         // One question is enough: nothing is lost if it finds no room.
@@ -246,9 +261,7 @@ impl<A> CollectiveInFlight<A> {
                 self.waiting = true;
                 Carried::Done
             }
-            Step::Reduce { .. } if !call_users && self.reducer.is_some_and(|it| it.is_user()) => {
-                Carried::Blocked
-            }
+            Step::Reduce { .. } if !call_users && self.has_users_operator() => Carried::Blocked,
             Step::Reduce { into, from, order } => {
                 if self.reduce(into, from, order) {
                     Carried::Done
@@ -263,6 +276,8 @@ impl<A> CollectiveInFlight<A> {
                     Carried::Part
                 }
             }
+            Step::Show { span } => self.show(span, entry, wire),
+            Step::Fetch { from, offset, into } => self.fetch((from, offset, into), entry),
             Step::Combine { span } => {
                 let piece = self.areas.piece(span);
                 let operation = self.reducer.and_then(|reducer| AluOperation::of(&reducer));
@@ -284,6 +299,93 @@ impl<A> CollectiveInFlight<A> {
                 Carried::Done
             }
         }
+    }
+
+    /// Goes on with one that runs, and [goes by boards](Self::shows): it has no messages, so that there is nothing but its steps to
+    /// look after. Returns whether anything moved.
+    #[inline(always)]
+    pub(in super::super) fn follow_boards<P: Port>(
+        &mut self,
+        entry: &mut GeometryState,
+        wire: &mut Wire<'_, P>,
+        call_users: bool,
+    ) -> bool {
+        let mut moved = false;
+        while self.phase == Phase::Runs {
+            let Some(&step) = self.schedule.first() else {
+                if !self.schedule.write_ahead() {
+                    self.phase = Phase::Over;
+                    moved = true;
+                }
+                continue;
+            };
+            let carried = match step {
+                Step::Show { span } => self.show(span, entry, wire),
+                Step::Fetch { from, offset, into } => self.fetch((from, offset, into), entry),
+                Step::Copy { into, from } if self.copy(into, from) => Carried::Done,
+                Step::Reduce { into, from, order } if call_users || !self.has_users_operator() => {
+                    if self.reduce(into, from, order) { Carried::Done } else { Carried::Part }
+                }
+                _ => Carried::Blocked,
+            };
+            if !matches!(carried, Carried::Done) {
+                moved |= matches!(carried, Carried::Part);
+                break;
+            }
+            self.schedule.finish_step();
+            moved = true;
+        }
+        self.moved |= moved;
+        self.refused = wire.has_refused();
+        moved
+    }
+
+    /// Whether the application combines.
+    fn has_users_operator(&self) -> bool {
+        self.reducer.is_some_and(|it| it.is_user())
+    }
+
+    /// Has one that goes by boards, and whose turn it is, run, if it came again and nothing was said of it before.
+    #[inline(always)]
+    pub(in super::super) fn begin_on_boards(&mut self, early: &EarlyMessages) -> bool {
+        let begins = self.shows() && early.is_empty();
+        if begins {
+            self.schedule.begin();
+            self.phase = Phase::Runs;
+        }
+        begins
+    }
+
+    /// Shows what the others read.
+    fn show<P: Port>(&mut self, span: Span, entry: &GeometryState, wire: &mut Wire<'_, P>) -> Carried {
+        let Some(boards) = &entry.boards else { return Carried::Blocked };
+        let Some(own) = boards.free() else {
+            wire.note_refused();
+            return Carried::Blocked;
+        };
+        let (number, tag) = (boards.number(self.key.sequence), self.digest.into());
+        self.areas.show(self.areas.piece(span), own, number, tag);
+        boards.others().for_each(|board| wire.tell_reader(board));
+        Carried::Done
+    }
+
+    /// Reads what a member shows, if it does.
+    fn fetch(&mut self, (rank, offset, into): (u32, usize, Span), entry: &mut GeometryState) -> Carried {
+        let Some(boards) = &mut entry.boards else { return Carried::Blocked };
+        let number = boards.number(self.key.sequence);
+        let Some(board) = boards.of_rank(rank) else { return Carried::Blocked };
+        let Some(shown) = board.find(number) else {
+            self.awaited = entry.members.endpoint(rank).map(|of| (board, of));
+            return Carried::Blocked;
+        };
+        self.awaited = None;
+        if shown.tag() != u64::from(self.digest) {
+            self.fail(OperationError::Mismatch(rank));
+            return Carried::Done;
+        }
+        boards.note_begun(number, rank);
+        self.areas.fetch(self.areas.piece(into), shown, offset);
+        Carried::Done
     }
 
     fn send<P: Port>(

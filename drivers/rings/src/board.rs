@@ -1,0 +1,154 @@
+//! A board: what one shows to many, in cache lines that it alone writes (SPEC H-5, A-4; Graham, Shipman, "MPI support for
+//! multi-core architectures: optimized shared memory collectives", 2008).
+//!
+//! What is shown has a number, which grows, and a page, of which there are two in turn. A reader finds it by its number. Who
+//! shows something sees to it that nobody reads any more what the page has held before: that all have shown something later
+//! themselves says so, where each reads what it wants before it shows more.
+//!
+//! No access is atomic but by words: a reader of a page that is written nevertheless finds old words and new ones.
+
+use crate::bell::Bell;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Most bytes that a page has room for.
+pub const PAGE_BYTES: usize = 368;
+const WORD: usize = size_of::<u64>();
+const WORDS: usize = PAGE_BYTES / WORD;
+/// In each number, so that none is 0: that is the number of nothing.
+const SHOWN: u64 = 1 << 63;
+
+/// The number of what is shown as the `sequence`-th thing of its `epoch`. It is [later](is_later) than those of smaller sequences,
+/// which wrap, and of all sequences of smaller epochs.
+pub const fn number(epoch: u16, sequence: u32) -> u64 {
+    SHOWN | (epoch as u64) << 32 | sequence as u64
+}
+
+/// The epoch that a number is of; `None` of nothing's.
+pub const fn epoch(number: u64) -> Option<u16> {
+    if number == 0 { None } else { Some((number >> 32) as u16) }
+}
+
+/// Whether the number `one` is later than `other`, or `other` is that of nothing.
+#[inline]
+pub const fn is_later(one: u64, other: u64) -> bool {
+    if other == 0 || one == 0 {
+        return other == 0 && one != 0;
+    }
+    let epochs = ((one >> 32) as u16).wrapping_sub((other >> 32) as u16);
+    let sequences = (one as u32).wrapping_sub(other as u32);
+    if epochs == 0 { sequences.cast_signed() > 0 } else { epochs.cast_signed() > 0 }
+}
+
+/// One of the two pages: what is short lies in the line that says that it is there.
+#[repr(align(64))]
+struct Page {
+    number: AtomicU64,
+    /// What the one who shows says of it.
+    tag: AtomicU64,
+    words: [AtomicU64; WORDS],
+}
+
+/// The board. Zeros are one that shows nothing.
+#[repr(align(64))]
+pub struct Board {
+    /// The number of what was shown last; of use to who waits for room, so apart from the pages.
+    latest: AtomicU64,
+    pages: [Page; 2],
+    /// Of who shows: rung by those whose boards it reads.
+    bell: Bell,
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        let page = || Page {
+            number: AtomicU64::new(0),
+            tag: AtomicU64::new(0),
+            words: core::array::from_fn(|_| AtomicU64::new(0)),
+        };
+        Self { latest: AtomicU64::new(0), pages: [page(), page()], bell: Bell::new() }
+    }
+}
+
+impl Board {
+    /// The number of what was shown last; 0 if nothing was.
+    #[inline]
+    pub fn latest(&self) -> u64 {
+        self.latest.load(Ordering::Acquire)
+    }
+
+    /// What those who read the owner's board, and whose boards the owner reads, ring.
+    #[inline]
+    pub fn bell(&self) -> &Bell {
+        &self.bell
+    }
+
+    #[inline]
+    fn next(&self) -> &Page {
+        let [first, second] = &self.pages;
+        if first.number.load(Ordering::Relaxed) == self.latest.load(Ordering::Relaxed) {
+            second
+        } else {
+            first
+        }
+    }
+
+    /// For the owner: the number of what is in the page that is written next, 0 if nothing is.
+    #[inline]
+    pub fn replaces(&self) -> u64 {
+        self.next().number.load(Ordering::Relaxed)
+    }
+
+    /// For the owner: shows `words`, of which there is room for [`PAGE_BYTES`], under a number later than all before. Nobody
+    /// reads what it [replaces](Self::replaces).
+    #[inline]
+    pub fn show(&self, number: u64, tag: u64, words: impl Iterator<Item = u64>) {
+        let page = self.next();
+        for (place, word) in page.words.iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
+        page.tag.store(tag, Ordering::Relaxed);
+        page.number.store(number, Ordering::Release);
+        self.latest.store(number, Ordering::Release);
+    }
+
+    /// What is shown under this number, if that is here.
+    #[inline]
+    pub fn find(&self, number: u64) -> Option<Shown<'_>> {
+        let page = self.pages.iter().find(|page| page.number.load(Ordering::Acquire) == number)?;
+        Some(Shown(page))
+    }
+}
+
+/// What is shown, as a reader finds it.
+#[derive(Clone, Copy)]
+pub struct Shown<'a>(&'a Page);
+
+impl Shown<'_> {
+    /// What its owner says of it.
+    #[inline]
+    pub fn tag(&self) -> u64 {
+        self.0.tag.load(Ordering::Relaxed)
+    }
+
+    /// The word at byte `offset`, a multiple of eight; 0 beyond the page.
+    #[inline]
+    pub fn word(&self, offset: usize) -> u64 {
+        self.0.words.get(offset / WORD).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Reads bytes from byte `offset` on; zeros beyond the page.
+    pub fn read(&self, offset: usize, into: &mut [u8]) {
+        let mut at = offset;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let (word, skip) = (self.word(at - at % WORD).to_ne_bytes(), at % WORD);
+            let len = rest.len().min(WORD - skip);
+            let (now, later) = rest.split_at_mut(len);
+            now.copy_from_slice(&word[skip..skip + len]);
+            (rest, at) = (later, at + len);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
