@@ -11,16 +11,16 @@ mod fourier;
 #[path = "../npb/mod.rs"]
 mod npb;
 mod pencils;
+mod run;
 mod solver;
 
-use class::{CLASSES, Class, STEPS};
+use class::{CLASSES, STEPS};
 use kernel::{JobError, Task};
 use npb::collectives::Collectives;
-use npb::job::{Over, arguments, judge, say, say_time, start_ns};
+use npb::job::{Over, arguments, outcome, say};
 use npb::machine::Grid;
-use npb::machine::Machine;
 use npb::mpi::Processes;
-use solver::Solver;
+use run::run;
 
 kernel::entry!(main, jobs::USAGE);
 
@@ -41,27 +41,8 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             "NPB FT class {name}: {x} x {y} x {z} points on {tasks} tasks over {over} as {rows} x {columns}, {STEPS} steps"
         ),
     );
-    match over {
-        Over::Pami => run(task, Collectives::new(task)?, class, grid),
-        Over::Mpi => run(task, Processes::new(task)?, class, grid),
-    }
-}
-
-fn run(
-    task: &'static Task,
-    mut machine: impl Machine<Error = JobError>,
-    class: &'static Class,
-    grid: Grid,
-) -> Result<(), JobError> {
-    let mut solver = Solver::new(&mut machine, class, grid)?;
-    let start = start_ns(task, &mut machine)?;
-    solver.restart(&mut machine)?;
-    for step in 0..STEPS {
-        let checksum = solver.step(&mut machine)?;
-        let [re, im] = checksum;
-        let good = class.verifies(step, checksum);
-        judge(task, good, format_args!("step {}: checksum {re:.12e} {im:.12e}", step + 1))?;
-    }
-    say_time(task, start);
-    Ok(())
+    outcome(match over {
+        Over::Pami => run(&mut Collectives::new(task)?, class, grid)?,
+        Over::Mpi => run(&mut Processes::new(task)?, class, grid)?,
+    })
 }

@@ -10,14 +10,14 @@ mod class;
 #[path = "../npb/mod.rs"]
 mod npb;
 mod ranker;
+mod run;
 
-use class::{CLASSES, Class, ITERATIONS};
+use class::{CLASSES, ITERATIONS};
 use kernel::{JobError, Task};
 use npb::collectives::Collectives;
-use npb::job::{Over, arguments, judge, say, say_time, start_ns};
-use npb::machine::Machine;
+use npb::job::{Over, arguments, outcome, say};
 use npb::mpi::Processes;
-use ranker::Ranker;
+use run::run;
 
 kernel::entry!(main, jobs::USAGE);
 
@@ -34,26 +34,8 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             "NPB IS class {name}: {keys} keys below {values} on {tasks} tasks over {over}, {ITERATIONS} iterations"
         ),
     );
-    match over {
-        Over::Pami => run(task, Collectives::new(task)?, class),
-        Over::Mpi => run(task, Processes::new(task)?, class),
-    }
-}
-
-fn run(
-    task: &'static Task,
-    mut machine: impl Machine<Error = JobError>,
-    class: &'static Class,
-) -> Result<(), JobError> {
-    let mut ranker = Ranker::new(&mut machine, class)?;
-    ranker.rank(&mut machine, 1)?; // untimed, as the benchmark has it: touches all memory once
-    let start = start_ns(task, &mut machine)?;
-    for iteration in 1..=ITERATIONS {
-        let ranks = ranker.rank(&mut machine, iteration)?;
-        let good = class.verifies(iteration, ranks);
-        judge(task, good, format_args!("iteration {iteration}: ranks of the test keys {ranks:?}"))?;
-    }
-    say_time(task, start);
-    let sorted = ranker.sort(&mut machine)?;
-    judge(task, sorted, format_args!("full verification: all {} keys in order", class.keys()))
+    outcome(match over {
+        Over::Pami => run(&mut Collectives::new(task)?, class)?,
+        Over::Mpi => run(&mut Processes::new(task)?, class)?,
+    })
 }

@@ -12,16 +12,16 @@ mod grid;
 #[allow(dead_code, reason = "each benchmark needs a part")]
 #[path = "../npb/mod.rs"]
 mod npb;
+mod run;
 mod stencil;
 
-use class::{CLASSES, Class};
-use cycle::Solver;
+use class::CLASSES;
 use grid::TaskBox;
 use kernel::{JobError, Task};
 use npb::collectives::Collectives;
-use npb::job::{Over, arguments, judge, say, say_time, start_ns};
-use npb::machine::Machine;
+use npb::job::{Over, arguments, outcome, say};
 use npb::mpi::Processes;
+use run::run;
 
 kernel::entry!(main, jobs::USAGE);
 
@@ -41,26 +41,8 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             "NPB MG class {name}: {extent}^3 points on {tasks} tasks over {over} as {x} x {y} x {z}, {iterations} iterations"
         ),
     );
-    match over {
-        Over::Pami => run(task, Collectives::new(task)?, class),
-        Over::Mpi => run(task, Processes::new(task)?, class),
-    }
-}
-
-fn run(
-    task: &'static Task,
-    mut machine: impl Machine<Error = JobError>,
-    class: &'static Class,
-) -> Result<(), JobError> {
-    let mut solver = Solver::new(&mut machine, class)?;
-    solver.restart(&mut machine)?;
-    solver.cycle(&mut machine)?; // untimed, as the benchmark has it: touches all memory once
-    solver.restart(&mut machine)?;
-    let start = start_ns(task, &mut machine)?;
-    for _ in 0..class.iterations {
-        solver.cycle(&mut machine)?;
-    }
-    let norm = solver.norm(&mut machine)?;
-    say_time(task, start);
-    judge(task, class.verifies(norm), format_args!("norm of the residual {norm:.13e}"))
+    outcome(match over {
+        Over::Pami => run(&mut Collectives::new(task)?, class)?,
+        Over::Mpi => run(&mut Processes::new(task)?, class)?,
+    })
 }

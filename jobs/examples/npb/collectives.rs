@@ -4,9 +4,11 @@
 //! others work when a benchmark calls [`Machine::on_threads`].
 
 use super::area::Area;
+use super::job::say;
 use super::machine::{Machine, Tasks};
 use super::swap::Swap;
 use super::threads::on_threads;
+use core::fmt::Arguments;
 use kernel::{
     Active, Client, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry,
     OperationError, Task, WORLD,
@@ -193,6 +195,14 @@ impl Machine for Collectives {
 
     fn tasks(&self) -> usize {
         self.task.tasks() as usize
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.task.now_ns()
+    }
+
+    fn say(&self, line: Arguments) {
+        say(self.task, line);
     }
 
     fn reals(&mut self, len: usize) -> Result<&'static mut [f64], JobError> {

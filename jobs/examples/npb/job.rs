@@ -1,6 +1,5 @@
 //! What the jobs say and are told.
 
-use super::machine::{Machine, Tasks};
 use core::fmt::{self, Arguments, Display, Formatter, Write};
 use kernel::{JobError, Task};
 
@@ -48,23 +47,7 @@ pub fn say(task: &Task, text: Arguments) {
     }
 }
 
-/// Prints what was computed and whether it is right.
-///
-/// # Errors
-/// If it is not.
-pub fn judge(task: &Task, good: bool, computed: Arguments) -> Result<(), JobError> {
-    say(task, format_args!("{computed}: {}", if good { "verified" } else { "WRONG" }));
+/// How the job ends, by whether its results are right.
+pub fn outcome(good: bool) -> Result<(), JobError> {
     if good { Ok(()) } else { Err(JobError::Other("the result is not the official one")) }
-}
-
-/// The time when every task has come here.
-pub fn start_ns<M: Machine>(task: &Task, machine: &mut M) -> Result<u64, M::Error> {
-    let group = machine.group(Tasks::all(machine.tasks()))?;
-    machine.barrier(&group)?;
-    Ok(task.now_ns())
-}
-
-/// Prints the time since `start_ns`, which is that of the host that emulates the nodes.
-pub fn say_time(task: &Task, start_ns: u64) {
-    say(task, format_args!("{} us", (task.now_ns() - start_ns) / 1000));
 }

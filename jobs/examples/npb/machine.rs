@@ -1,4 +1,6 @@
-//! What a benchmark needs of the machine: memory, groups of tasks, and collectives over groups.
+//! What a benchmark needs of the machine: memory, groups of tasks, collectives over groups, a clock, and where it can print.
+
+use core::fmt::Arguments;
 
 /// The tasks `first`, `first + stride`, ..., `count` of them. A member's rank is its place in this sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +81,12 @@ pub trait Machine {
 
     /// How many tasks there are.
     fn tasks(&self) -> usize;
+
+    /// Nanoseconds of the task's clock.
+    fn now_ns(&self) -> u64;
+
+    /// Prints a line, at task 0.
+    fn say(&self, line: Arguments);
 
     /// `len` zeros that the benchmark keeps.
     fn reals(&mut self, len: usize) -> Result<&'static mut [f64], Self::Error>;

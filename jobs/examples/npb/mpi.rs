@@ -1,8 +1,10 @@
 //! The machine of the jobs over MPI: groups are communicators. MPI sends and receives a benchmark's own arrays, where they lie
 //! (SPEC Q-3).
 
+use super::job::say;
 use super::machine::{Machine, Tasks};
 use super::threads::on_threads;
+use core::fmt::Arguments;
 use kernel::{JobError, Shared, Task};
 use mpi::{Blocks, Communicator, Data, Error, IN_PLACE, Mpi, Native, Op, Settings, Threads};
 use zerocopy::{FromBytes, IntoBytes};
@@ -87,6 +89,14 @@ impl Machine for Processes {
 
     fn tasks(&self) -> usize {
         self.world.size() as usize
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.task.now_ns()
+    }
+
+    fn say(&self, line: Arguments) {
+        say(self.task, line);
     }
 
     fn reals(&mut self, len: usize) -> Result<&'static mut [f64], JobError> {

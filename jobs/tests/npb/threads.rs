@@ -1,7 +1,9 @@
 //! A machine whose tasks are threads and whose messages go through channels.
 
 use crate::npb::machine::{Machine, Tasks};
+use std::fmt::Arguments;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
 
 /// Threads of each task.
 const THREADS: usize = 2;
@@ -9,6 +11,7 @@ const THREADS: usize = 2;
 /// One task.
 pub struct Thread {
     task: usize,
+    begun: Instant,
     to: Vec<Sender<Vec<u64>>>,
     from: Vec<Receiver<Vec<u64>>>,
 }
@@ -69,6 +72,16 @@ impl Machine for Thread {
 
     fn tasks(&self) -> usize {
         self.to.len()
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
+    }
+
+    fn say(&self, line: Arguments) {
+        if self.task == 0 {
+            println!("{line}");
+        }
     }
 
     fn reals(&mut self, len: usize) -> Result<&'static mut [f64], Broken> {
@@ -156,8 +169,9 @@ impl Machine for Thread {
 /// # Panics
 /// If one of them does, or if a message is left that nobody took.
 pub fn on_tasks<T: Send>(tasks: usize, work: impl Fn(&mut Thread) -> T + Sync) -> Vec<T> {
+    let begun = Instant::now();
     let mut threads: Vec<_> =
-        (0..tasks).map(|task| Thread { task, to: Vec::new(), from: Vec::new() }).collect();
+        (0..tasks).map(|task| Thread { task, begun, to: Vec::new(), from: Vec::new() }).collect();
     for from in 0..tasks {
         for to in 0..tasks {
             let (sender, receiver) = channel();
