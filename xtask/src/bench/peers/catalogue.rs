@@ -47,6 +47,13 @@ pub const START: &str = "start";
 /// The word for a task's memory.
 pub const MEMORY: &str = "memory";
 
+impl Row {
+    /// Whether it is a benchmark, which has a program and a run of its own, and is measured if it is named.
+    pub fn is_npb(&self) -> bool {
+        self.word.starts_with("npb-")
+    }
+}
+
 const fn row(name: &'static str, title: &'static str, word: &'static str, tasks: u32, unit: Unit) -> Row {
     Row { name, title, word, tasks, unit }
 }
@@ -89,6 +96,11 @@ pub const ROWS: &[Row] = &[
     row("memory", "memory per task, 2 tasks", MEMORY, 2, Unit::Kibibytes),
     row("memory-16", "memory per task, 16 tasks", MEMORY, 16, Unit::Kibibytes),
     row("memory-64", "memory per task, 64 tasks", MEMORY, 64, Unit::Kibibytes),
+    row("npb-is", "NPB IS, class A, 2 tasks", "npb-is", 2, Unit::Milliseconds),
+    row("npb-ep", "NPB EP, class A, 2 tasks", "npb-ep", 2, Unit::Milliseconds),
+    row("npb-cg", "NPB CG, class A, 2 tasks", "npb-cg", 2, Unit::Milliseconds),
+    row("npb-mg", "NPB MG, class A, 2 tasks", "npb-mg", 2, Unit::Milliseconds),
+    row("npb-ft", "NPB FT, class A, 2 tasks", "npb-ft", 2, Unit::Milliseconds),
 ];
 
 /// Which library is behind `mpi.c`, for what its launcher wants.
@@ -170,6 +182,7 @@ impl Peer {
     /// Whether it can be asked for `row` at all. Whoever is asked and does not print it does not offer it.
     pub fn measures(&self, row: &Row) -> bool {
         match self.kind {
+            Kind::Ring | Kind::Ucx if row.is_npb() => false,
             Kind::Ring => {
                 let not_raw = [MEMORY, "alltoall", "broadcast", "allreduce-64k"];
                 row.tasks == 2 && !not_raw.iter().any(|what| row.word.starts_with(what))
@@ -210,12 +223,14 @@ fn choose<T>(
     Ok(all.iter().filter(wanted).collect())
 }
 
-/// The rows that `words` choose.
+/// The rows that `words` choose; without words all but the benchmarks, which take long.
 ///
 /// # Errors
 /// A word that is in no row's name.
 pub fn rows(words: Option<&str>) -> Result<Vec<&'static Row>> {
-    choose(ROWS, |row| row.name, "row", words)
+    let mut rows = choose(ROWS, |row| row.name, "row", words)?;
+    rows.retain(|row| words.is_some() || !row.is_npb());
+    Ok(rows)
 }
 
 /// The peers that `words` choose.
@@ -235,7 +250,8 @@ mod tests {
         let names = |words| rows(words).map(|rows| rows.iter().map(|row| row.name).collect::<Vec<_>>());
         assert_eq!(names(Some("half-64,rate")).unwrap(), ["half-64", "rate-8"]);
         assert_eq!(names(Some("half-64k,fetch")).unwrap(), ["half-64k", "fetch-add"]);
-        assert_eq!(names(None).unwrap().len(), ROWS.len());
+        assert_eq!(names(None).unwrap().last(), Some(&"memory-64"));
+        assert_eq!(names(Some("npb")).unwrap(), ["npb-is", "npb-ep", "npb-cg", "npb-mg", "npb-ft"]);
         let error = names(Some("half,bandwidth")).unwrap_err().to_string();
         assert!(
             error.starts_with("no row has \"bandwidth\" in its name; there are half-0, half-8,"),

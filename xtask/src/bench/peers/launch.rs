@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use super::catalogue::{Kind, Mpi, Row, START};
+use super::npb;
 use super::obtain::{Folders, Ready, last_words};
 use crate::helper::Helper;
 use crate::setup;
 
 /// A node's memory, where each task of a job of ours is a node; and what a task takes where one node has all, at least.
-const NODE_MIB: &str = "128";
+const NODE_MIB: u32 = 128;
 const TASK_MIB: u32 = 20;
 const LEAST_MIB: u32 = 256;
 
@@ -26,6 +27,8 @@ pub enum Word {
     First,
     /// A row's value.
     Value(String, f64),
+    /// What a benchmark took, in milliseconds.
+    Time(f64),
 }
 
 impl Word {
@@ -38,6 +41,7 @@ impl Word {
                 Some(Self::Value(name.to_owned(), value))
             }
             [.., "first"] => Some(Self::First),
+            [.., value, "us"] => Some(Self::Time(f64::from(value.parse::<u32>().ok()?) / 1e3)),
             _ => None,
         }
     }
@@ -51,17 +55,20 @@ pub fn command(
     cores: [usize; 2],
     scratch: &Path,
 ) -> Result<Command> {
-    let words: Vec<_> = rows.iter().map(|row| row.word).filter(|&word| word != START).collect();
+    let mut words: Vec<_> = rows.iter().map(|row| row.word).filter(|&word| word != START).collect();
+    let benchmark = rows.iter().find(|row| row.is_npb()).map(|row| row.word);
+    let program = ready.program_of(rows);
     let mut command = match ready.peer.kind {
-        Kind::Ring | Kind::Ucx => outliving_nobody(&ready.program),
+        Kind::Ring | Kind::Ucx => outliving_nobody(program),
         Kind::Ours { over, threads } => {
             let own = std::env::current_exe().context("cannot find this program")?;
             let mut command = outliving_nobody(&own);
             let count = tasks.to_string();
-            command.args(["host", super::JOB, "--image"]).arg(&ready.program);
+            command.args(["host", benchmark.unwrap_or(super::JOB), "--image"]).arg(program);
+            let each = if benchmark.is_some() { npb::TASK_MIB } else { TASK_MIB };
             match threads {
                 true => {
-                    let memory = LEAST_MIB.max(TASK_MIB * tasks).to_string();
+                    let memory = LEAST_MIB.max(each * tasks).to_string();
                     command.args([
                         "--nodes",
                         "1",
@@ -75,15 +82,24 @@ pub fn command(
                         "1",
                     ])
                 }
-                false => command.args(["--nodes", &count, "--harts", "1", "--memory", NODE_MIB]),
+                false => {
+                    let memory = NODE_MIB.max(each).to_string();
+                    command.args(["--nodes", &count, "--harts", "1", "--memory", &memory])
+                }
             };
+            command.args(["--", "--over", over]);
+            if benchmark.is_some() {
+                command.args(["--class", npb::CLASS]);
+                return Ok(command);
+            }
             // What is measured is one row at least.
             let rows = if words.is_empty() { "barrier".to_owned() } else { words.join(",") };
-            command.args(["--", "--over", over, "--rows", &rows]);
+            command.args(["--rows", &rows]);
             return Ok(command);
         }
-        Kind::Mpi(mpi) => launcher(mpi, ready, tasks, scratch)?,
+        Kind::Mpi(mpi) => launcher(mpi, ready, tasks, scratch, program)?,
     };
+    words.extend(benchmark.map(|_| npb::CLASS));
     let list = cores.map(|core| core.to_string()).join(",");
     command.args(words).env("PEERS_CORES", list).env("TMPDIR", scratch);
     let libraries =
@@ -110,7 +126,7 @@ fn outliving_nobody(program: &Path) -> Command {
 }
 
 /// An MPI's own launcher, up to and with our program. Tasks bind themselves to cores.
-fn launcher(mpi: Mpi, ready: &Ready, tasks: u32, scratch: &Path) -> Result<Command> {
+fn launcher(mpi: Mpi, ready: &Ready, tasks: u32, scratch: &Path, program: &Path) -> Result<Command> {
     let Folders { bin, prefix, .. } = &ready.folders;
     let names: &[&str] = match mpi {
         Mpi::Open => &["mpiexec.openmpi", "mpiexec"],
@@ -140,7 +156,7 @@ fn launcher(mpi: Mpi, ready: &Ready, tasks: u32, scratch: &Path) -> Result<Comma
         path.push(":");
         path.push(rest);
     }
-    command.env("PATH", path).arg(&ready.program);
+    command.env("PATH", path).arg(program);
     Ok(command)
 }
 
@@ -170,7 +186,14 @@ pub fn launch(mut command: Command, rows: &[&Row], deadline: Duration) -> Result
         let value = match Word::parse(&line) {
             Some(Word::First) => (START.to_owned(), begun.elapsed().as_secs_f64() * 1e3),
             Some(Word::Value(word, value)) => (word, value),
-            None => {
+            // A benchmark has a run of its own.
+            Some(Word::Time(value))
+                if let [row] = rows
+                    && row.is_npb() =>
+            {
+                (row.word.to_owned(), value)
+            }
+            Some(Word::Time(_)) | None => {
                 last = line;
                 continue;
             }
@@ -217,9 +240,16 @@ mod tests {
         let job = "0.0    0.519406       row rate-8 1.037";
         assert_eq!(Word::parse(job), Some(Word::Value("rate-8".to_owned(), 1.037)));
         assert_eq!(Word::parse("0.0    0.119227       first"), Some(Word::First));
-        for none in
-            ["row half-8", "row half-8 nan", "row half-8 fast", "pamir: booting 2 nodes", "", "first row"]
-        {
+        assert_eq!(Word::parse("0.0    0.850573       315501 us"), Some(Word::Time(315.501)));
+        for none in [
+            "row half-8",
+            "row half-8 nan",
+            "row half-8 fast",
+            "pamir: booting 2 nodes",
+            "",
+            "first row",
+            "so us",
+        ] {
             assert_eq!(Word::parse(none), None, "{none}");
         }
     }
@@ -230,6 +260,18 @@ mod tests {
         let values = launch(shell(script), &rows("barrier-4,start-16"), Duration::from_secs(20)).unwrap();
         assert_eq!(values["barrier-4"], 7.5);
         assert!(values["start-16"] >= 0.0 && values.len() == 2, "{values:?}");
+    }
+
+    #[test]
+    fn h6_a_benchmark_gives_its_time_if_it_verifies() {
+        let run = |script: &str| launch(shell(script), &rows("npb-cg"), Duration::from_secs(20));
+        let values = run("echo iteration 1; echo 0.0 0.5 2041135 us; echo zeta 17.1: verified").unwrap();
+        assert_eq!(values, [("npb-cg".to_owned(), 2041.135)].into());
+        let error = run("echo 2041135 us; echo zeta 3: WRONG; exit 1").unwrap_err().to_string();
+        assert_eq!(error, "exit status: 1: zeta 3: WRONG");
+        // What others say of time is none of their rows.
+        let error = launch(shell("echo 5 us"), &rows("barrier"), Duration::from_secs(20)).unwrap_err();
+        assert_eq!(error.to_string(), "it gave none of the rows");
     }
 
     #[test]
@@ -248,8 +290,13 @@ mod tests {
     fn h6_our_job_is_launched_with_the_words_of_the_rows() {
         let peers = catalogue::peers(Some("pamir-mpi,pamir-threads")).unwrap();
         let said = |peer, names: &str, tasks| {
-            let ready =
-                Ready { peer, version: String::new(), program: "job".into(), folders: Folders::default() };
+            let ready = Ready {
+                peer,
+                version: String::new(),
+                program: "job".into(),
+                benchmarks: [("npb-ft", "ft".into())].into(),
+                folders: Folders::default(),
+            };
             let command = command(&ready, &rows(names), tasks, [0, 1], Path::new("/dev/shm")).unwrap();
             let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
             words.join(" ")
@@ -261,5 +308,11 @@ mod tests {
         let threads = said(peers[1], "start-16", 16);
         let end = "host peers --image job --nodes 1 --mode vn --harts 16 --memory 320 --contexts 1 -- --over pami --rows barrier";
         assert!(threads.ends_with(end), "{threads}");
+        let benchmark = said(peers[0], "npb-ft", 2);
+        let end = "host npb-ft --image ft --nodes 2 --harts 1 --memory 384 -- --over mpi --class A";
+        assert!(benchmark.ends_with(end), "{benchmark}");
+        let benchmark = said(peers[1], "npb-ft", 2);
+        let end = "host npb-ft --image ft --nodes 1 --mode vn --harts 2 --memory 768 --contexts 1 -- --over pami --class A";
+        assert!(benchmark.ends_with(end), "{benchmark}");
     }
 }

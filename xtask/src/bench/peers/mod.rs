@@ -6,6 +6,7 @@
 
 mod catalogue;
 mod launch;
+mod npb;
 mod obtain;
 mod probe;
 mod results;
@@ -27,7 +28,7 @@ use results::{PeerReport, Report, RunReport};
 const JOB: &str = "peers";
 /// Of one run.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Runs of one peer with so many tasks that may fail before it is left out.
+/// Runs of one peer for the same rows that may fail before it is left out.
 const MOST_FAILED: u32 = 2;
 /// Rows in the picture, as far as they are measured.
 const PICTURE: [&str; 6] = ["half-8", "half-64k", "rate-8", "barrier", "allreduce-8", "alltoall-8-16"];
@@ -72,7 +73,7 @@ pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
     for peer in peers {
         report.peers.push(PeerReport { name: peer.name.to_owned(), ..PeerReport::default() });
         let Some(entry) = report.peers.last_mut() else { continue };
-        match obtain::obtain(peer, voice) {
+        match obtain::obtain(peer, &rows, voice) {
             Ok(it) => {
                 entry.version.clone_from(&it.version);
                 ready.push(it);
@@ -93,10 +94,11 @@ pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
             for (tasks, rows) in launches(ready.peer, &rows) {
                 let run = Run { ready, tasks, rows: &rows, round, cores, scratch: scratch.path() };
                 voice.busy(&format!(
-                    "round {} of {}: {}, {tasks} tasks",
+                    "round {} of {}: {}, {}",
                     round + 1,
                     options.runs,
-                    ready.peer.name
+                    ready.peer.name,
+                    run.what()
                 ));
                 run.add_to(&mut report, &mut best, voice)?;
             }
@@ -120,11 +122,21 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Of it, in words.
+    fn what(&self) -> String {
+        match self.rows {
+            [row] if row.is_npb() => row.name.to_owned(),
+            _ => format!("{} tasks", self.tasks),
+        }
+    }
+
     /// Does it between two probes, unless such runs have failed too often.
     fn add_to(&self, report: &mut Report, best: &mut probe::Probe, voice: &Voice) -> Result<()> {
         let name = self.ready.peer.name;
-        let failed = report.runs.iter().filter(|run| run.peer == name && run.tasks == self.tasks).count();
-        let failed = self.round - failed as u32;
+        let alike = |run: &&RunReport| {
+            run.peer == name && self.rows.iter().any(|row| run.values.contains_key(row.name))
+        };
+        let failed = self.round - report.runs.iter().filter(alike).count() as u32;
         if failed >= MOST_FAILED {
             return Ok(());
         }
@@ -144,9 +156,10 @@ impl Run<'_> {
             }),
             Err(error) => {
                 ensure_wanted()?;
-                voice.say(&format!("{name} with {} tasks failed: {error:#}", self.tasks));
+                voice.say(&format!("{name}, {}, failed: {error:#}", self.what()));
+                let why = self.rows.iter().map(|row| (row.name.to_owned(), format!("{error:#}")));
                 let entry = report.peers.iter_mut().find(|peer| peer.name == name);
-                entry.into_iter().for_each(|peer| _ = peer.failures.insert(self.tasks, format!("{error:#}")));
+                entry.into_iter().for_each(|peer| peer.failures.extend(why.clone()));
             }
         }
         Ok(())
@@ -161,11 +174,12 @@ fn ensure_wanted() -> Result<()> {
     Ok(())
 }
 
-/// The launches that measure `rows` of a peer: numbers of tasks, each with its rows.
+/// The launches that measure `rows` of a peer: numbers of tasks, each with its rows; of benchmarks each is one.
 fn launches(peer: &Peer, rows: &[&'static Row]) -> Vec<(u32, Vec<&'static Row>)> {
     let mut launches: Vec<(u32, Vec<&'static Row>)> = Vec::new();
     for &row in rows.iter().filter(|row| peer.measures(row)) {
-        match launches.iter_mut().find(|(tasks, _)| *tasks == row.tasks) {
+        let joins = |rows: &[&Row]| rows.iter().all(|other| other.tasks == row.tasks && !other.is_npb());
+        match launches.iter_mut().find(|(_, rows)| !row.is_npb() && joins(rows)) {
             Some((_, rows)) => rows.push(row),
             None => launches.push((row.tasks, vec![row])),
         }
@@ -225,14 +239,21 @@ mod tests {
 
     #[test]
     fn h6_rows_of_as_many_tasks_are_one_launch_and_peers_are_asked_for_what_they_can_have() {
-        let rows = catalogue::rows(Some("half-8,barrier,alltoall-8-16")).unwrap();
+        let rows = catalogue::rows(Some("half-8,barrier,alltoall-8-16,npb-is,npb-ep")).unwrap();
         let all = |name| {
             let launches = launches(catalogue::peers(Some(name)).unwrap()[0], &rows);
             let names = |rows: Vec<&Row>| rows.iter().map(|row| row.name).collect::<Vec<_>>();
             launches.into_iter().map(|(tasks, rows)| (tasks, names(rows))).collect::<Vec<_>>()
         };
         assert_eq!(all("ring"), [(2, vec!["half-8", "barrier"])]);
-        assert_eq!(all("mpich-pypi"), [(2, vec!["half-8", "barrier"]), (16, vec!["alltoall-8-16"])]);
+        let launches = [
+            (2, vec!["half-8", "barrier"]),
+            (16, vec!["alltoall-8-16"]),
+            (2, vec!["npb-is"]),
+            (2, vec!["npb-ep"]),
+        ];
+        assert_eq!(all("mpich-pypi"), launches);
+        assert_eq!(all("pamir"), launches);
         assert_eq!(all("ucx-debian"), [(2, vec!["half-8"])]);
     }
 

