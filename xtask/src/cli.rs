@@ -143,6 +143,8 @@ enum Bench {
     /// unpacked for this workspace alone. All take turns. Before and after each run a probe looks at the two cores, and
     /// the run counts only if neither was slowed and both shared a cache. Prints medians with the least and the greatest,
     /// and writes all to target/pamir/peers.json, with a picture beside it.
+    ///
+    /// NAS benchmarks, from the same source over ours and over each MPI, are measured if they are named: --rows npb.
     Peers(Peers),
     /// Measure what messages take of the host's time beside bare frames of the same network, in one run
     ///
@@ -165,7 +167,7 @@ struct Peers {
     /// How often each peer runs
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Only rows with this in their names, or several such words, as in half,rate-8
+    /// Only rows with this in their names, or several such words, as in half,rate-8 [default: all but npb]
     #[arg(long, value_name = "WORD")]
     rows: Option<String>,
     /// Only peers with this in their names, or several such words, as in ring,pamir,mpich

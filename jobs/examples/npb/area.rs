@@ -1,4 +1,4 @@
-//! Memory in shared use that collectives and messages work on: a benchmark's values are copied there and back.
+//! Memory in shared use for collectives: room between, and blocks that are copied there and back.
 
 use kernel::{JobError, Shared, Task};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -20,30 +20,14 @@ impl Area {
         Ok(())
     }
 
-    /// Puts values at its start.
-    pub fn put<T: IntoBytes + Immutable>(&mut self, task: &Task, values: &[T]) -> Result<(), JobError> {
-        self.grow(task, size_of_val(values))?;
-        self.put_at(0, values)
-    }
-
     /// Puts values where there is room for them, so many bytes from its start.
     pub fn put_at<T: IntoBytes + Immutable>(&self, at: usize, values: &[T]) -> Result<(), JobError> {
         self.0.write(at, values.as_bytes()).map_err(|_| JobError::Other("values outside their memory"))
     }
 
-    /// Takes values from its start.
-    pub fn take<T: IntoBytes + FromBytes>(&self, values: &mut [T]) -> Result<(), JobError> {
-        self.take_at(0, values)
-    }
-
     /// Takes values from so many bytes behind its start.
     pub fn take_at<T: IntoBytes + FromBytes>(&self, at: usize, values: &mut [T]) -> Result<(), JobError> {
         self.0.read(at, values.as_mut_bytes()).map_err(|_| JobError::Other("values outside their memory"))
-    }
-
-    /// The memory.
-    pub fn memory(&self) -> &Shared {
-        &self.0
     }
 
     /// Its start, as collectives name it.

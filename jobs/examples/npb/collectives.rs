@@ -1,7 +1,7 @@
 //! The machine of the jobs: groups are geometries, and what groups do are their collectives, one at a time.
 //!
-//! Collectives work on memory in shared use, so data is copied there and back. The task's first hart communicates; the
-//! others work when a benchmark calls [`Machine::on_threads`].
+//! Collectives work on a benchmark's own arrays, where they lie (SPEC Q-3); blocks that are made as long as the longest are
+//! copied. The task's first hart communicates; the others work when a benchmark calls [`Machine::on_threads`].
 
 use super::area::Area;
 use super::job::say;
@@ -11,11 +11,11 @@ use super::threads::on_threads;
 use core::fmt::Arguments;
 use kernel::{
     Active, Client, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry,
-    OperationError, Task, WORLD,
+    OperationError, Shared, Task, WORLD,
 };
 use pami::collective::{Blocks, Collective, Element, Operator, Reducer};
 use spin::Mutex;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Values of a block that travels in one message with those for others, at most.
 const SHORT: u32 = 128;
@@ -31,6 +31,11 @@ pub struct Group {
     size: usize,
 }
 
+/// The start of memory, as collectives name it.
+fn place(memory: &Shared) -> Option<(Shared, usize)> {
+    Some((memory.clone(), 0))
+}
+
 /// One task's end of all collectives.
 pub struct Collectives {
     task: &'static Task,
@@ -39,8 +44,9 @@ pub struct Collectives {
     swap: Swap,
     ended: &'static Ended,
     done: Done,
-    input: Area,
-    output: Area,
+    /// Of blocks that are made as long as the longest: those that go, and those that come.
+    going: Area,
+    coming: Area,
     scratch: Area,
     /// Geometries made so far.
     made: u32,
@@ -64,8 +70,8 @@ impl Collectives {
             swap,
             ended,
             done: Done { call, cookie: 0 },
-            input: Area::new(task)?,
-            output: Area::new(task)?,
+            going: Area::new(task)?,
+            coming: Area::new(task)?,
             scratch: Area::new(task)?,
             made: 0,
         })
@@ -96,19 +102,20 @@ impl Collectives {
         values: &mut [T],
     ) -> Result<(), JobError>
     where
-        T: IntoBytes + FromBytes + Immutable,
+        T: IntoBytes + FromBytes,
     {
         let reducer =
             Reducer::new(operator, element).map_err(|_| JobError::Other("there is no such reduction"))?;
-        self.output.put(self.task, values)?;
-        self.collect(Collect {
-            output: self.output.place(),
-            in_place: true,
-            blocks: Blocks::equal(values.len()),
-            reducer: Some(reducer),
-            ..self.call(group, Collective::Allreduce)
-        })?;
-        self.output.take(values)
+        let blocks = Blocks::equal(values.len());
+        Shared::scope(values.as_mut_bytes(), |values| {
+            self.collect(Collect {
+                output: place(values),
+                in_place: true,
+                blocks,
+                reducer: Some(reducer),
+                ..self.call(group, Collective::Allreduce)
+            })
+        })
     }
 
     /// A collective of blocks of `block` bytes.
@@ -117,26 +124,18 @@ impl Collectives {
         group: &Group,
         what: Collective,
         block: usize,
-        send: &[T],
+        send: &mut [T],
         received: &mut [T],
     ) -> Result<(), JobError>
     where
-        T: IntoBytes + FromBytes + Immutable,
+        T: IntoBytes + FromBytes,
     {
-        self.input.put(self.task, send)?;
-        self.output.grow(self.task, size_of_val(received))?;
-        self.collect_equal(group, what, block)?;
-        self.output.take(received)
-    }
-
-    /// A collective of blocks of `block` bytes, from the input to the output.
-    fn collect_equal(&mut self, group: &Group, what: Collective, block: usize) -> Result<(), JobError> {
-        self.collect(Collect {
-            input: self.input.place(),
-            output: self.output.place(),
-            blocks: Blocks::equal(block),
-            sources: Blocks::equal(block),
-            ..self.call(group, what)
+        let blocks = Blocks::equal(block);
+        Shared::scope(send.as_mut_bytes(), |send| {
+            Shared::scope(received.as_mut_bytes(), |received| {
+                let (input, output) = (place(send), place(received));
+                self.collect(Collect { input, output, blocks, sources: blocks, ..self.call(group, what) })
+            })
         })
     }
 
@@ -152,21 +151,23 @@ impl Collectives {
     ) -> Result<usize, JobError> {
         let word = size_of::<u32>();
         let block = word * (1 + longest as usize);
-        self.input.grow(self.task, group.size * block)?;
-        self.output.grow(self.task, group.size * block)?;
+        self.going.grow(self.task, group.size * block)?;
+        self.coming.grow(self.task, group.size * block)?;
         for (rank, bounds) in starts.windows(2).enumerate() {
             let values = &send[bounds[0]..bounds[1]];
-            self.input.put_at(rank * block, &[values.len() as u32])?;
-            self.input.put_at(rank * block + word, values)?;
+            self.going.put_at(rank * block, &[values.len() as u32])?;
+            self.going.put_at(rank * block + word, values)?;
         }
-        self.collect_equal(group, Collective::Alltoall, block)?;
+        let (input, output, blocks) = (self.going.place(), self.coming.place(), Blocks::equal(block));
+        let what = self.call(group, Collective::Alltoall);
+        self.collect(Collect { input, output, blocks, sources: blocks, ..what })?;
         let mut total = 0;
         for rank in 0..group.size {
             let mut len = [0u32];
-            self.output.take_at(rank * block, &mut len)?;
+            self.coming.take_at(rank * block, &mut len)?;
             let end = total + len[0] as usize;
             let room = received.get_mut(total..end).ok_or(TOO_MANY)?;
-            self.output.take_at(rank * block + word, room)?;
+            self.coming.take_at(rank * block + word, room)?;
             total = end;
         }
         Ok(total)
@@ -282,17 +283,15 @@ impl Machine for Collectives {
         let total = coming.iter().sum::<u32>() as usize;
         let room = received.get_mut(..total);
         let room = room.ok_or(TOO_MANY)?;
-        self.input.put(self.task, &send[starts[0]..starts[group.size]])?;
-        self.output.grow(self.task, size_of_val(room))?;
-        self.collect(Collect {
-            input: self.input.place(),
-            output: self.output.place(),
-            blocks: self.listed(going)?,
-            sources: self.listed(coming)?,
-            known_blocks: false,
-            ..self.call(group, Collective::Alltoall)
+        let (blocks, sources) = (self.listed(going)?, self.listed(coming)?);
+        let send = &mut send[starts[0]..starts[group.size]];
+        Shared::scope(send.as_mut_bytes(), |send| {
+            Shared::scope(room.as_mut_bytes(), |room| {
+                let (input, output, known_blocks) = (place(send), place(room), false);
+                let what = self.call(group, Collective::Alltoall);
+                self.collect(Collect { input, output, blocks, sources, known_blocks, ..what })
+            })
         })?;
-        self.output.take(room)?;
         Ok(total)
     }
 

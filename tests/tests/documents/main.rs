@@ -426,7 +426,8 @@ fn x5_machines_differ_and_code_is_unsafe_where_the_design_says() {
     assert_eq!(sources_with("target_arch"), ["boot/src/lib.rs", "kernel/src/arch/mod.rs"]);
     let with = sources_with("unsafe");
     let allowed = |name: &&String| {
-        ["boot/", "drivers/", "kernel/src/arch/", "kernel/src/board/"]
+        // The last calls an MPI, in a program that is measured beside ours: nothing of it is in a node or in the host tool.
+        ["boot/", "drivers/", "kernel/src/arch/", "kernel/src/board/", "xtask/peers/npb/src/world.rs"]
             .iter()
             .any(|folder| name.starts_with(folder))
     };

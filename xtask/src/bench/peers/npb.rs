@@ -59,3 +59,50 @@ fn over(peer: &Peer, folders: &Folders, voice: &Voice) -> Result<PathBuf> {
     let libraries: Vec<_> = FLAGS.into_iter().chain([obtain::library(peer)]).collect();
     obtain::compile(&format!("{}-npb", peer.name), "npb.c", &libraries, &folders, voice)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::bench::peers::catalogue;
+    use crate::bench::peers::launch::{command, launch};
+    use crate::bench::peers::obtain::Ready;
+
+    /// The same command, of the smallest class.
+    fn smallest(command: &Command) -> Command {
+        let words: Vec<_> = command.get_args().collect();
+        let (class, others) = words.split_last().expect("words");
+        assert_eq!(*class, CLASS);
+        let mut smallest = Command::new(command.get_program());
+        smallest.args(others).arg("S");
+        for (name, value) in command.get_envs() {
+            value.into_iter().for_each(|value| _ = smallest.env(name, value));
+        }
+        smallest
+    }
+
+    #[test]
+    fn h6_every_benchmark_verifies_over_an_mpi() {
+        let peer = catalogue::peers(Some("mpich-pypi")).unwrap()[0];
+        let rows = catalogue::rows(Some("npb")).unwrap();
+        let (folders, version) = match obtain::fetch(peer, &Voice::quiet()) {
+            Ok(found) => found,
+            Err(error) => return eprintln!("skipped: {} cannot be had: {error:#}", peer.name),
+        };
+        if obtain::compiler().is_err() {
+            return eprintln!("skipped: there is no C compiler");
+        }
+        let benchmarks = programs(peer, &rows, &folders, &Voice::quiet()).unwrap();
+        assert_eq!(benchmarks.len(), 5);
+        let ready = Ready { peer, version, program: PathBuf::new(), benchmarks, folders };
+        let scratch = tempfile::tempdir().unwrap();
+        for row in rows {
+            // Both on one core, which there is.
+            let command = command(&ready, &[row], 2, [0, 0], scratch.path()).unwrap();
+            let values = launch(smallest(&command), &[row], Duration::from_secs(60)).unwrap();
+            assert!(values[row.name] > 0.0, "{values:?}");
+        }
+    }
+}

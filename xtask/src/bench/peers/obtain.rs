@@ -59,11 +59,7 @@ pub fn home() -> PathBuf {
 /// # Errors
 /// Why it cannot be had here.
 pub fn obtain(peer: &'static Peer, rows: &[&Row], voice: &Voice) -> Result<Ready> {
-    let (folders, version) = match peer.source {
-        Source::Own => (Folders::default(), own_version(peer)),
-        Source::Wheels(wheels) => wheel(peer, wheels, voice)?,
-        Source::Debian(packages) => debian(peer, packages, voice)?,
-    };
+    let (folders, version) = fetch(peer, voice)?;
     let program = match peer.kind {
         Kind::Ring => compile(peer.name, "ring.c", &[], &folders, voice)?,
         Kind::Ours { .. } => {
@@ -75,6 +71,18 @@ pub fn obtain(peer: &'static Peer, rows: &[&Row], voice: &Voice) -> Result<Ready
     };
     let benchmarks = npb::programs(peer, rows, &folders, voice)?;
     Ok(Ready { peer, version, program, benchmarks, folders })
+}
+
+/// Its folders and its version.
+///
+/// # Errors
+/// Why it cannot be had here.
+pub fn fetch(peer: &Peer, voice: &Voice) -> Result<(Folders, String)> {
+    match peer.source {
+        Source::Own => Ok((Folders::default(), own_version(peer))),
+        Source::Wheels(wheels) => wheel(peer, wheels, voice),
+        Source::Debian(packages) => debian(peer, packages, voice),
+    }
 }
 
 fn own_version(peer: &Peer) -> String {
@@ -119,6 +127,15 @@ pub fn last_words(said: &str) -> String {
     last.chars().take(300).collect()
 }
 
+/// The C compiler.
+///
+/// # Errors
+/// There is none.
+pub fn compiler() -> Result<PathBuf> {
+    let compiler = ["cc", "gcc", "clang"].into_iter().find_map(workspace::find_on_path);
+    compiler.context("there is no C compiler: cc, gcc or clang")
+}
+
 /// Builds `source` of xtask/peers into a program that is called as the peer is.
 pub fn compile(
     name: &str,
@@ -127,8 +144,7 @@ pub fn compile(
     folders: &Folders,
     voice: &Voice,
 ) -> Result<PathBuf> {
-    let compiler = ["cc", "gcc", "clang"].into_iter().find_map(workspace::find_on_path);
-    let compiler = compiler.context("there is no C compiler: cc, gcc or clang")?;
+    let compiler = compiler()?;
     let folder = home().join("programs");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let program = folder.join(name);
