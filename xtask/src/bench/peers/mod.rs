@@ -73,7 +73,11 @@ pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
     for peer in peers {
         report.peers.push(PeerReport { name: peer.name.to_owned(), ..PeerReport::default() });
         let Some(entry) = report.peers.last_mut() else { continue };
-        match obtain::obtain(peer, &rows, voice) {
+        let found = obtain::obtain(peer, voice).and_then(|ready| {
+            let benchmarks = npb::programs(peer, &rows, &ready.folders, voice)?;
+            Ok(Ready { benchmarks, ..ready })
+        });
+        match found {
             Ok(it) => {
                 entry.version.clone_from(&it.version);
                 ready.push(it);

@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 
 use super::catalogue::{Kind, Mpi, Peer, Row, Source};
-use super::npb;
 use crate::arch::Arch;
 use crate::firmware;
 use crate::helper::Helper;
@@ -54,11 +53,11 @@ pub fn home() -> PathBuf {
     workspace::target().join("pamir/peers")
 }
 
-/// Makes `peer` ready to measure `rows`.
+/// Makes `peer` ready, but for benchmarks.
 ///
 /// # Errors
 /// Why it cannot be had here.
-pub fn obtain(peer: &'static Peer, rows: &[&Row], voice: &Voice) -> Result<Ready> {
+pub fn obtain(peer: &'static Peer, voice: &Voice) -> Result<Ready> {
     let (folders, version) = fetch(peer, voice)?;
     let program = match peer.kind {
         Kind::Ring => compile(peer.name, "ring.c", &[], &folders, voice)?,
@@ -69,8 +68,7 @@ pub fn obtain(peer: &'static Peer, rows: &[&Row], voice: &Voice) -> Result<Ready
         Kind::Ucx => compile(peer.name, "ucx.c", &["-lucp", "-lucs"], &folders, voice)?,
         Kind::Mpi(_) => compile(peer.name, "mpi.c", &[library(peer)], &folders, voice)?,
     };
-    let benchmarks = npb::programs(peer, rows, &folders, voice)?;
-    Ok(Ready { peer, version, program, benchmarks, folders })
+    Ok(Ready { peer, version, program, benchmarks: BTreeMap::new(), folders })
 }
 
 /// Its folders and its version.
