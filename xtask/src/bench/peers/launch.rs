@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::catalogue::{Kind, Mpi, Row, START};
+use super::catalogue::{Kind, MEMORY, Mpi, Row, START, Way};
+use super::deadline::Deadline;
 use super::obtain::{Folders, Ready, last_words};
+use super::{processes, steps};
 use crate::helper::Helper;
 use crate::setup;
 
@@ -19,11 +20,16 @@ const NODE_MIB: &str = "128";
 const TASK_MIB: u32 = 20;
 const LEAST_MIB: u32 = 256;
 
+/// Of each process of GASNet-EX's, so that the longest message has room.
+const GASNET_SEGMENT: &str = "32MB/P";
+
 /// What a line of a program says.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Word {
     /// A first message went round.
     First,
+    /// All tasks stand still, so that what memory they have can be seen.
+    Still,
     /// A row's value.
     Value(String, f64),
 }
@@ -38,6 +44,7 @@ impl Word {
                 Some(Self::Value(name.to_owned(), value))
             }
             [.., "first"] => Some(Self::First),
+            [.., "still"] => Some(Self::Still),
             _ => None,
         }
     }
@@ -54,6 +61,12 @@ pub fn command(
     let words: Vec<_> = rows.iter().map(|row| row.word).filter(|&word| word != START).collect();
     let mut command = match ready.peer.kind {
         Kind::Ring | Kind::Ucx => outliving_nobody(&ready.program),
+        Kind::Gasnet => {
+            let mut command = outliving_nobody(&ready.program);
+            // It looks for the most memory that it can have, unless it is told.
+            command.env("GASNET_PSHM_NODES", tasks.to_string()).env("GASNET_MAX_SEGSIZE", GASNET_SEGMENT);
+            command
+        }
         Kind::Ours { over, threads } => {
             let own = std::env::current_exe().context("cannot find this program")?;
             let mut command = outliving_nobody(&own);
@@ -144,45 +157,49 @@ fn launcher(mpi: Mpi, ready: &Ready, tasks: u32, scratch: &Path) -> Result<Comma
     Ok(command)
 }
 
-/// Runs it until its end. Returns the values of `rows` by their names.
+/// Runs it until its end; what its tasks run is `program`. Returns the values of `rows` by their names.
 ///
 /// # Errors
-/// It did not start, ended badly, said nothing that was asked for, or was not done by the deadline.
-pub fn launch(mut command: Command, rows: &[&Row], deadline: Duration) -> Result<BTreeMap<String, f64>> {
+/// It did not start, ended badly, said nothing that was asked for, could not be stepped through, or was not done by the deadline.
+pub fn launch(
+    mut command: Command,
+    program: &Path,
+    rows: &[&Row],
+    deadline: Duration,
+) -> Result<BTreeMap<String, f64>> {
     let said = tempfile::NamedTempFile::new().context("cannot make a file for what a program says")?;
     let errors = said.reopen().context("cannot open a file for what a program says")?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
     let begun = Instant::now();
     let mut helper = Helper::start(&mut command).context("it cannot be started")?;
     let stdout = helper.stdout().context("a program without output")?;
-    let (group, (over, ended)) = (helper.group(), channel::<()>());
-    let watchdog = std::thread::spawn(move || {
-        let late = matches!(ended.recv_timeout(deadline), Err(RecvTimeoutError::Timeout));
-        if late {
-            group.end();
-        }
-        late
-    });
+    let patience = Deadline::of(helper.group(), deadline);
     let mut values = BTreeMap::new();
+    let mut note = |word: &str, value: f64| {
+        let row = rows.iter().find(|row| row.word == word);
+        row.into_iter().for_each(|row| _ = values.insert(row.name.to_owned(), value));
+    };
     let mut last = String::new();
     for line in BufReader::new(stdout).lines() {
         let Ok(line) = line else { break };
-        let value = match Word::parse(&line) {
-            Some(Word::First) => (START.to_owned(), begun.elapsed().as_secs_f64() * 1e3),
-            Some(Word::Value(word, value)) => (word, value),
-            None => {
-                last = line;
-                continue;
+        match Word::parse(&line) {
+            Some(Word::First) => {
+                note(START, begun.elapsed().as_secs_f64() * 1e3);
+                if rows.iter().any(|row| row.way() == Way::Stepped) {
+                    steps::count(helper.id(), program)?.iter().for_each(|(row, &value)| note(row, value));
+                }
             }
-        };
-        let row = rows.iter().find(|row| row.word == value.0);
-        row.into_iter().for_each(|row| _ = values.insert(row.name.to_owned(), value.1));
+            Some(Word::Still) => {
+                let all = processes::memory_kib(&processes::running(helper.id(), program))?;
+                note(MEMORY, all / f64::from(rows.first().map_or(1, |row| row.tasks)));
+            }
+            Some(Word::Value(word, value)) => note(&word, value),
+            None => last = line,
+        }
     }
     let status = helper.wait().context("waiting for its end")?;
     // Only now: one that has closed its output may still go on.
-    drop(over);
-    let late = watchdog.join().unwrap_or(false);
-    if late {
+    if patience.was_missed() {
         bail!("it was not done after {} s", deadline.as_secs());
     }
     if !status.success() {
@@ -217,6 +234,7 @@ mod tests {
         let job = "0.0    0.519406       row rate-8 1.037";
         assert_eq!(Word::parse(job), Some(Word::Value("rate-8".to_owned(), 1.037)));
         assert_eq!(Word::parse("0.0    0.119227       first"), Some(Word::First));
+        assert_eq!(Word::parse("0.0    0.119228       still"), Some(Word::Still));
         for none in
             ["row half-8", "row half-8 nan", "row half-8 fast", "pamir: booting 2 nodes", "", "first row"]
         {
@@ -227,7 +245,9 @@ mod tests {
     #[test]
     fn h6_a_run_gives_the_rows_that_were_asked_for_by_their_names() {
         let script = "echo noise; echo first; echo row barrier 7.5; echo row half-8 9";
-        let values = launch(shell(script), &rows("barrier-4,start-16"), Duration::from_secs(20)).unwrap();
+        let values =
+            launch(shell(script), Path::new("sh"), &rows("barrier-4,start-16"), Duration::from_secs(20))
+                .unwrap();
         assert_eq!(values["barrier-4"], 7.5);
         assert!(values["start-16"] >= 0.0 && values.len() == 2, "{values:?}");
     }
@@ -235,7 +255,8 @@ mod tests {
     #[test]
     fn h6_a_run_that_fails_says_why() {
         let error = |script: &str, patience: u64| {
-            launch(shell(script), &rows("barrier"), Duration::from_secs(patience)).unwrap_err().to_string()
+            let patience = Duration::from_secs(patience);
+            launch(shell(script), Path::new("sh"), &rows("barrier"), patience).unwrap_err().to_string()
         };
         assert_eq!(error("echo row barrier 1; echo no luck >&2; exit 2", 20), "exit status: 2: no luck");
         assert_eq!(error("echo refused; exit 3", 20), "exit status: 3: refused");

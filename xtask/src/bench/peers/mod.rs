@@ -5,10 +5,14 @@
 //! each run, and `results` drops the runs that it speaks against. A peer that cannot be had is a row that says so.
 
 mod catalogue;
+mod deadline;
+mod gasnet;
 mod launch;
 mod obtain;
 mod probe;
+mod processes;
 mod results;
+mod steps;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -19,7 +23,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::progress::Voice;
 use crate::{helper, json, workspace};
-use catalogue::{Peer, Row};
+use catalogue::{Peer, Row, Way};
 use obtain::Ready;
 use results::{PeerReport, Report, RunReport};
 
@@ -30,7 +34,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Runs of one peer with so many tasks that may fail before it is left out.
 const MOST_FAILED: u32 = 2;
 /// Rows in the picture, as far as they are measured.
-const PICTURE: [&str; 6] = ["half-8", "half-64k", "rate-8", "barrier", "allreduce-8", "alltoall-8-16"];
+const PICTURE: [&str; 8] =
+    ["half-8", "half-64k", "rate-8", "barrier", "allreduce-8", "alltoall-8-16", "memory", "insn-send"];
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -88,18 +93,15 @@ pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
     // What is started from here on has the two cores alone.
     probe::bind(&cores)?;
     let mut best = probe::probe(cores)?;
+    let launches =
+        ready.iter().flat_map(|ready| launches(ready.peer, &rows).into_iter().map(move |it| (ready, it)));
+    let mut launches: Vec<_> = launches.map(|(ready, launch)| (ready, launch, 0)).collect();
     for round in 0..options.runs {
-        for ready in &ready {
-            for (tasks, rows) in launches(ready.peer, &rows) {
-                let run = Run { ready, tasks, rows: &rows, round, cores, scratch: scratch.path() };
-                voice.busy(&format!(
-                    "round {} of {}: {}, {tasks} tasks",
-                    round + 1,
-                    options.runs,
-                    ready.peer.name
-                ));
-                run.add_to(&mut report, &mut best, voice)?;
-            }
+        for (ready, launch, failed) in launches.iter_mut().filter(|(.., failed)| *failed < MOST_FAILED) {
+            let (name, tasks) = (ready.peer.name, launch.tasks);
+            voice.busy(&format!("round {} of {}: {name}, {tasks} tasks", round + 1, options.runs));
+            let run = Run { ready, launch, round, cores, scratch: scratch.path() };
+            *failed += u32::from(!run.add_to(&mut report, &mut best, voice)?);
         }
     }
     voice.idle();
@@ -109,47 +111,50 @@ pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
     Ok(text)
 }
 
+/// What is measured at once.
+struct Launch {
+    tasks: u32,
+    way: Way,
+    rows: Vec<&'static Row>,
+}
+
 /// One run of a peer.
 struct Run<'a> {
     ready: &'a Ready,
-    tasks: u32,
-    rows: &'a [&'static Row],
+    launch: &'a Launch,
     round: u32,
     cores: [usize; 2],
     scratch: &'a Path,
 }
 
 impl Run<'_> {
-    /// Does it between two probes, unless such runs have failed too often.
-    fn add_to(&self, report: &mut Report, best: &mut probe::Probe, voice: &Voice) -> Result<()> {
-        let name = self.ready.peer.name;
-        let failed = report.runs.iter().filter(|run| run.peer == name && run.tasks == self.tasks).count();
-        let failed = self.round - failed as u32;
-        if failed >= MOST_FAILED {
-            return Ok(());
-        }
+    /// Does it between two probes. Returns whether it came to its end.
+    fn add_to(&self, report: &mut Report, best: &mut probe::Probe, voice: &Voice) -> Result<bool> {
+        let (name, program) = (self.ready.peer.name, &self.ready.program);
+        let &Launch { tasks, way, ref rows } = self.launch;
         ensure_wanted()?;
         let before = probe::probe(self.cores)?;
-        let command = launch::command(self.ready, self.rows, self.tasks, self.cores, self.scratch);
-        let values = command.and_then(|command| launch::launch(command, self.rows, DEADLINE));
+        let command = launch::command(self.ready, rows, tasks, self.cores, self.scratch);
+        let values = command.and_then(|command| launch::launch(command, program, rows, DEADLINE));
         let after = probe::probe(self.cores)?;
         *best = best.best(before).best(after);
         match values {
-            Ok(values) => report.runs.push(RunReport {
-                peer: name.to_owned(),
-                tasks: self.tasks,
-                round: self.round,
-                probes: [before, after],
-                values,
-            }),
+            Ok(values) => {
+                let (peer, round) = (name.to_owned(), self.round);
+                report.runs.push(RunReport { peer, tasks, way, round, probes: [before, after], values });
+                Ok(true)
+            }
             Err(error) => {
                 ensure_wanted()?;
-                voice.say(&format!("{name} with {} tasks failed: {error:#}", self.tasks));
-                let entry = report.peers.iter_mut().find(|peer| peer.name == name);
-                entry.into_iter().for_each(|peer| _ = peer.failures.insert(self.tasks, format!("{error:#}")));
+                voice.say(&format!("{name} with {tasks} tasks failed: {error:#}"));
+                let entry = report.peers.iter_mut().filter(|peer| peer.name == name);
+                entry.for_each(|peer| {
+                    let why = rows.iter().map(|row| (row.name.to_owned(), format!("{error:#}")));
+                    peer.failures.extend(why);
+                });
+                Ok(false)
             }
         }
-        Ok(())
     }
 }
 
@@ -161,13 +166,14 @@ fn ensure_wanted() -> Result<()> {
     Ok(())
 }
 
-/// The launches that measure `rows` of a peer: numbers of tasks, each with its rows.
-fn launches(peer: &Peer, rows: &[&'static Row]) -> Vec<(u32, Vec<&'static Row>)> {
-    let mut launches: Vec<(u32, Vec<&'static Row>)> = Vec::new();
+/// The launches that measure `rows` of a peer.
+fn launches(peer: &Peer, rows: &[&'static Row]) -> Vec<Launch> {
+    let mut launches: Vec<Launch> = Vec::new();
     for &row in rows.iter().filter(|row| peer.measures(row)) {
-        match launches.iter_mut().find(|(tasks, _)| *tasks == row.tasks) {
-            Some((_, rows)) => rows.push(row),
-            None => launches.push((row.tasks, vec![row])),
+        let (tasks, way) = (row.tasks, row.way());
+        match launches.iter_mut().find(|launch| (launch.tasks, launch.way) == (tasks, way)) {
+            Some(launch) => launch.rows.push(row),
+            None => launches.push(Launch { tasks, way, rows: vec![row] }),
         }
     }
     launches
@@ -225,15 +231,18 @@ mod tests {
 
     #[test]
     fn h6_rows_of_as_many_tasks_are_one_launch_and_peers_are_asked_for_what_they_can_have() {
-        let rows = catalogue::rows(Some("half-8,barrier,alltoall-8-16")).unwrap();
+        let rows = catalogue::rows(Some("half-8,barrier,alltoall-8-16,memory,insn-send")).unwrap();
         let all = |name| {
             let launches = launches(catalogue::peers(Some(name)).unwrap()[0], &rows);
             let names = |rows: Vec<&Row>| rows.iter().map(|row| row.name).collect::<Vec<_>>();
-            launches.into_iter().map(|(tasks, rows)| (tasks, names(rows))).collect::<Vec<_>>()
+            launches.into_iter().map(|launch| (launch.tasks, names(launch.rows))).collect::<Vec<_>>()
         };
-        assert_eq!(all("ring"), [(2, vec!["half-8", "barrier"])]);
-        assert_eq!(all("mpich-pypi"), [(2, vec!["half-8", "barrier"]), (16, vec!["alltoall-8-16"])]);
-        assert_eq!(all("ucx-debian"), [(2, vec!["half-8"])]);
+        let two = (2, vec!["half-8", "barrier"]);
+        let (held, stepped) = ((2, vec!["memory"]), (2, vec!["insn-send"]));
+        assert_eq!(all("ring"), [two.clone(), stepped.clone()]);
+        assert_eq!(all("gasnet"), [two.clone(), held.clone(), stepped.clone()]);
+        assert_eq!(all("mpich-pypi"), [two, (16, vec!["alltoall-8-16"]), held.clone(), stepped.clone()]);
+        assert_eq!(all("ucx-debian"), [(2, vec!["half-8"]), held, stepped]);
     }
 
     #[test]
