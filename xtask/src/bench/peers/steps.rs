@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use nix::libc::c_long;
 use nix::sys::ptrace::{self, AddressType, Options};
 use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 use object::{Object as _, ObjectKind, ObjectSymbol as _};
 
@@ -227,9 +227,20 @@ impl Thread {
     }
 }
 
+/// What became of a thread, with `WNOHANG` at this moment. The end of one is for its parent to hear of, and stays.
+fn status(id: Pid, how: WaitPidFlag) -> Result<WaitStatus> {
+    let (all, looking) =
+        (WaitPidFlag::__WALL, WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT);
+    Ok(match waitid(Id::Pid(id), all | looking | how)? {
+        living @ WaitStatus::StillAlive => living,
+        ended @ (WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => ended,
+        _ => waitpid(id, Some(all))?,
+    })
+}
+
 /// Waits until it stops; a signal that is to be passed on is why.
 fn stop(id: Pid) -> Result<Option<Signal>> {
-    match waitpid(id, Some(WaitPidFlag::__WALL))? {
+    match status(id, WaitPidFlag::empty())? {
         WaitStatus::Stopped(_, Signal::SIGTRAP) | WaitStatus::PtraceEvent(..) => Ok(None),
         WaitStatus::Stopped(_, signal) => Ok(Some(signal)),
         _ => bail!("it ended before it was stepped through"),
@@ -242,7 +253,7 @@ fn first_at_mark(threads: Vec<Thread>) -> Result<Thread> {
     let at = 'look: loop {
         let mut living = false;
         for (at, thread) in threads.iter().enumerate() {
-            let signal = match waitpid(thread.id, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
+            let signal = match status(thread.id, WaitPidFlag::WNOHANG) {
                 Ok(WaitStatus::StillAlive) => {
                     living = true;
                     continue;
@@ -269,4 +280,98 @@ fn first_at_mark(threads: Vec<Thread>) -> Result<Thread> {
         ptrace::detach(thread.id, signal)?;
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::peers::deadline::Deadline;
+    use crate::helper::Helper;
+    use crate::workspace;
+    use std::process::Command;
+
+    const PROGRAM: &str = r#"#include "common.h"
+        #include <sys/wait.h>
+        int main(int argc, char **argv) {
+            begin(argc, argv);
+            pid_t child = fork();
+            if (child == 0) for (;;) pause();
+            await_stepper();
+            char from[64], to[64];
+            for (int i = 0; i < STEPPED; i++) {
+                MARKED((void)0), peers_mark(NOTHING);
+                MARKED(({ __asm__ volatile("nop; nop; nop; nop; nop; nop; nop"); })), peers_mark(SEND);
+                // What is passed on, as signals are, is counted in one call of many.
+                if (i == 3) signal(SIGUSR1, SIG_IGN), raise(SIGUSR1);
+                void *a = from, *b = to;
+                long n = sizeof to;
+                MARKED(({ __asm__ volatile("rep movsb" : "+S"(a), "+D"(b), "+c"(n) : : "memory"); }));
+                peers_mark(i % 2 ? EMPTY : NOT_THIS);
+            }
+            peers_mark(OVER);
+            kill(child, SIGKILL);
+            waitpid(child, NULL, 0);
+            return 7;
+        }"#;
+
+    fn program(text: &str, flags: &[&str]) -> (tempfile::TempDir, std::path::PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("program.c"), folder.path().join("program"));
+        std::fs::write(&source, text).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler
+            .args(["-O2", "-w", "-std=gnu11"])
+            .args(flags)
+            .arg("-I")
+            .arg(workspace::root().join("xtask/peers"));
+        assert!(compiler.arg("-o").arg(&program).arg(&source).status().unwrap().success());
+        (folder, program)
+    }
+
+    /// Counts in a program until its end; what came out, and the code that it ended with.
+    fn counted(program: &Path) -> (Result<BTreeMap<String, f64>>, Option<i32>) {
+        let mut helper = Helper::start(&mut Command::new(program)).unwrap();
+        let deadline = Deadline::of(helper.group(), Duration::from_secs(60));
+        // Its child is to be there.
+        std::thread::sleep(Duration::from_millis(100));
+        let counts = count(helper.id(), program);
+        let code = helper.wait().unwrap().code();
+        assert!(!deadline.was_missed());
+        (counts, code)
+    }
+
+    #[test]
+    fn h6_instructions_between_marks_are_counted_and_the_program_goes_on() {
+        let (_folder, program) = program(PROGRAM, &["-no-pie"]);
+        let (counts, code) = counted(&program);
+        if std::env::consts::ARCH != ARCH {
+            assert!(counts.unwrap_err().to_string().contains("x86_64 alone"));
+            return;
+        }
+        let counts = counts.unwrap();
+        assert_eq!(code, Some(7));
+        assert_eq!(counts["insn-send"], 7.0);
+        // Its three operands are made ready too, at most; 64 bytes are one instruction.
+        assert!((1.0..=6.0).contains(&counts["insn-empty"]), "{counts:?}");
+        assert_eq!(counts.len(), 2);
+    }
+
+    #[test]
+    fn h6_what_cannot_be_stepped_through_says_why() {
+        if std::env::consts::ARCH != ARCH {
+            return;
+        }
+        let (_folder, moved) = program("int main(void) { return 0; }", &["-pie", "-fPIE"]);
+        let said = counted(&moved).0.unwrap_err().to_string();
+        assert!(said.ends_with("does not lie where it was linked to"), "{said}");
+        let (_folder, unmarked) = program("int main(void) { return 0; }", &["-no-pie"]);
+        let said = counted(&unmarked).0.unwrap_err().to_string();
+        assert!(said.ends_with("has no function peers_mark"), "{said}");
+        let ends =
+            "#include \"common.h\"\nint main(int c, char **v) { begin(c, v); usleep(500000); return 3; }";
+        let (_folder, early) = program(ends, &["-no-pie"]);
+        let (counts, code) = counted(&early);
+        assert_eq!(counts.unwrap_err().to_string(), "it ended before it was stepped through");
+        assert_eq!(code, Some(3));
+    }
 }
