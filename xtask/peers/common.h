@@ -109,7 +109,7 @@ __attribute__((unused)) static double memory_kib(void) {
 enum mark { IS_ANYONE_THERE, BEGIN, END, NOT_THIS, NOTHING, SEND, PROGRESS, EMPTY, PUT, OVER };
 
 // Steps are counted from one call of this to the next. Who steps may have it return another number than it was given.
-__attribute__((noinline, used)) int peers_mark(int mark) {
+__attribute__((noinline, noclone, used)) int peers_mark(int mark) {
     __asm__ volatile("" : "+r"(mark) : : "memory");
     return mark;
 }

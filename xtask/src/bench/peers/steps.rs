@@ -119,21 +119,20 @@ impl Thread {
         let folder = format!("/proc/{process}/task");
         let entries = std::fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))?;
         let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let mut threads: Vec<Self> = Vec::new();
+        let mut stopped = Vec::new();
+        // All stand still before there is a breakpoint: one that came there and is not stepped through would end the process.
         for id in numbers.map(Pid::from_raw) {
             ptrace::seize(id, Options::PTRACE_O_EXITKILL)
                 .context("the system lets nobody step through it (ptrace)")?;
             ptrace::interrupt(id)?;
-            let signal = stop(id)?;
-            // All threads of a process have the same text.
-            let original = match threads.first() {
-                Some(first) => first.original,
-                None => ptrace::read(id, address(mark))?,
-            };
-            let thread = Self { id, mark, original };
-            thread.set_breakpoint()?;
+            stopped.push((id, stop(id)?));
+        }
+        let Some(&(first, _)) = stopped.first() else { return Ok(Vec::new()) };
+        let original = ptrace::read(first, address(mark))?;
+        let threads: Vec<_> = stopped.iter().map(|&(id, _)| Self { id, mark, original }).collect();
+        threads[0].set_breakpoint()?;
+        for (id, signal) in stopped {
             ptrace::cont(id, signal)?;
-            threads.push(thread);
         }
         Ok(threads)
     }
@@ -291,12 +290,11 @@ mod tests {
     use std::process::Command;
 
     const PROGRAM: &str = r#"#include "common.h"
+        #include <pthread.h>
         #include <sys/wait.h>
-        int main(int argc, char **argv) {
-            begin(argc, argv);
-            pid_t child = fork();
-            if (child == 0) for (;;) pause();
-            await_stepper();
+        static pid_t child;
+        static void *work(void *all) {
+            while (peers_mark(IS_ANYONE_THERE) == IS_ANYONE_THERE);
             char from[64], to[64];
             for (int i = 0; i < STEPPED; i++) {
                 MARKED((void)0), peers_mark(NOTHING);
@@ -309,6 +307,15 @@ mod tests {
                 peers_mark(i % 2 ? EMPTY : NOT_THIS);
             }
             peers_mark(OVER);
+            return NULL;
+        }
+        int main(int argc, char **argv) {
+            begin(argc, argv);
+            child = fork();
+            if (child == 0) for (;;) pause();
+            pthread_t thread;
+            pthread_create(&thread, NULL, work, NULL);
+            pthread_join(thread, NULL);
             kill(child, SIGKILL);
             waitpid(child, NULL, 0);
             return 7;
