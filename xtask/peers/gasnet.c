@@ -265,8 +265,8 @@ int main(int argc, char **argv) {
     if (wanted("stream-8") && size == 2) row("stream-8", 1e3 / measure(stream, 8, agree));
     if (wanted("barrier")) row("barrier", measure(barrier, 0, agree));
     if (wanted("allreduce-8")) row("allreduce-8", measure(allreduce, 8, agree));
-    if (wanted("allreduce-64k")) row("allreduce-64k", measure(allreduce, 1 << 16, agree));
     if (wanted("broadcast-8")) row("broadcast-8", measure(broadcast, 8, agree));
+    if (wanted("allreduce-64k")) row("allreduce-64k", measure(allreduce, 1 << 16, agree));
     if (wanted("broadcast-64k")) row("broadcast-64k", measure(broadcast, 1 << 16, agree));
     if (size == 2) {
         gex_AD_Create(&atomics, team, GEX_DT_U64, GEX_OP_FADD, 0);

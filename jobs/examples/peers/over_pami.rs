@@ -80,7 +80,7 @@ pub fn run(task: &'static Task, wanted: Wanted) -> Result<(), JobError> {
         side.exchange_windows()?;
     }
     if task.number() > 0 {
-        side.answer()?;
+        side.answer(wanted.steps())?;
     } else {
         side.half(1, 4)?;
         first();
@@ -348,13 +348,16 @@ impl Side {
         Ok(self.task.now_ns() - start)
     }
 
-    /// Advances until task 0 says that this was all. Handlers give the short answers; a long one may find no room at once.
-    fn answer(&mut self) -> Result<(), JobError> {
+    /// Advances until task 0 says that this was all. Handlers give the short answers; a long one may find no room at once. Who is
+    /// to be awake never sleeps: nobody has to wake it.
+    fn answer(&mut self, awake: bool) -> Result<(), JobError> {
         let state = self.state;
+        let is_due = || state.stopped.load(Relaxed) + state.owed.load(Relaxed) + state.puts.load(Relaxed) > 0;
         loop {
-            self.context.wait(|_| {
-                state.stopped.load(Relaxed) + state.owed.load(Relaxed) + state.puts.load(Relaxed) > 0
-            });
+            while awake && !is_due() {
+                self.context.advance();
+            }
+            self.context.wait(|_| is_due());
             if let puts @ 1.. = state.puts.swap(0, Relaxed) {
                 self.answer_puts(puts)?;
                 continue;

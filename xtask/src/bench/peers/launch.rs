@@ -157,7 +157,10 @@ fn launcher(mpi: Mpi, ready: &Ready, tasks: u32, scratch: &Path) -> Result<Comma
     Ok(command)
 }
 
-/// Runs it until its end; what its tasks run is `program`. Returns the values of `rows` by their names.
+/// The values of rows, by their names.
+pub type Values = BTreeMap<String, f64>;
+
+/// Runs it until its end; what its tasks run is `program`. Adds the values of `rows` to `values` as they come.
 ///
 /// # Errors
 /// It did not start, ended badly, said nothing that was asked for, could not be stepped through, or was not done by the deadline.
@@ -166,7 +169,8 @@ pub fn launch(
     program: &Path,
     rows: &[&Row],
     deadline: Duration,
-) -> Result<BTreeMap<String, f64>> {
+    values: &mut Values,
+) -> Result<()> {
     let said = tempfile::NamedTempFile::new().context("cannot make a file for what a program says")?;
     let errors = said.reopen().context("cannot open a file for what a program says")?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
@@ -174,7 +178,6 @@ pub fn launch(
     let mut helper = Helper::start(&mut command).context("it cannot be started")?;
     let stdout = helper.stdout().context("a program without output")?;
     let patience = Deadline::of(helper.group(), deadline);
-    let mut values = BTreeMap::new();
     let mut note = |word: &str, value: f64| {
         let row = rows.iter().find(|row| row.word == word);
         row.into_iter().for_each(|row| _ = values.insert(row.name.to_owned(), value));
@@ -210,7 +213,7 @@ pub fn launch(
     if values.is_empty() {
         bail!("it gave none of the rows");
     }
-    Ok(values)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -242,27 +245,33 @@ mod tests {
         }
     }
 
+    /// Of `barrier-4` and `start-16`; what came out, and what there was until then.
+    fn launched(script: &str, patience: u64) -> (Result<()>, Values) {
+        let (mut values, rows) = (Values::new(), rows("barrier-4,start-16"));
+        let patience = Duration::from_secs(patience);
+        let result = launch(shell(script), Path::new("sh"), &rows, patience, &mut values);
+        (result, values)
+    }
+
     #[test]
     fn h6_a_run_gives_the_rows_that_were_asked_for_by_their_names() {
-        let script = "echo noise; echo first; echo row barrier 7.5; echo row half-8 9";
-        let values =
-            launch(shell(script), Path::new("sh"), &rows("barrier-4,start-16"), Duration::from_secs(20))
-                .unwrap();
+        let (result, values) =
+            launched("echo noise; echo first; echo row barrier 7.5; echo row half-8 9", 20);
+        result.unwrap();
         assert_eq!(values["barrier-4"], 7.5);
         assert!(values["start-16"] >= 0.0 && values.len() == 2, "{values:?}");
     }
 
     #[test]
-    fn h6_a_run_that_fails_says_why() {
-        let error = |script: &str, patience: u64| {
-            let patience = Duration::from_secs(patience);
-            launch(shell(script), Path::new("sh"), &rows("barrier"), patience).unwrap_err().to_string()
-        };
+    fn h6_a_run_that_fails_says_why_and_what_it_gave_before_stays() {
+        let error = |script: &str, patience: u64| launched(script, patience).0.unwrap_err().to_string();
         assert_eq!(error("echo row barrier 1; echo no luck >&2; exit 2", 20), "exit status: 2: no luck");
         assert_eq!(error("echo refused; exit 3", 20), "exit status: 3: refused");
         assert_eq!(error("echo row half-8 1", 20), "it gave none of the rows");
         // All of it is gone by then: its output is closed.
         assert_eq!(error("sleep 600 & sleep 600", 1), "it was not done after 1 s");
+        let (result, values) = launched("echo row barrier 3; sleep 600", 1);
+        assert!(result.is_err() && values == [("barrier-4".to_owned(), 3.0)].into(), "{values:?}");
     }
 
     #[test]

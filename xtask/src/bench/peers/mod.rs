@@ -128,33 +128,31 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Does it between two probes. Returns whether it came to its end.
+    /// Does it between two probes. Returns whether it came to its end; what it gave until then counts.
     fn add_to(&self, report: &mut Report, best: &mut probe::Probe, voice: &Voice) -> Result<bool> {
         let (name, program) = (self.ready.peer.name, &self.ready.program);
         let &Launch { tasks, way, ref rows } = self.launch;
         ensure_wanted()?;
         let before = probe::probe(self.cores)?;
-        let command = launch::command(self.ready, rows, tasks, self.cores, self.scratch);
-        let values = command.and_then(|command| launch::launch(command, program, rows, DEADLINE));
+        let mut values = launch::Values::new();
+        let result = launch::command(self.ready, rows, tasks, self.cores, self.scratch)
+            .and_then(|command| launch::launch(command, program, rows, DEADLINE, &mut values));
         let after = probe::probe(self.cores)?;
         *best = best.best(before).best(after);
-        match values {
-            Ok(values) => {
-                let (peer, round) = (name.to_owned(), self.round);
-                report.runs.push(RunReport { peer, tasks, way, round, probes: [before, after], values });
-                Ok(true)
-            }
-            Err(error) => {
-                ensure_wanted()?;
-                voice.say(&format!("{name} with {tasks} tasks failed: {error:#}"));
-                let entry = report.peers.iter_mut().filter(|peer| peer.name == name);
-                entry.for_each(|peer| {
-                    let why = rows.iter().map(|row| (row.name.to_owned(), format!("{error:#}")));
-                    peer.failures.extend(why);
-                });
-                Ok(false)
+        if let Err(error) = &result {
+            ensure_wanted()?;
+            voice.say(&format!("{name} with {tasks} tasks failed: {error:#}"));
+            let missing = rows.iter().filter(|row| !values.contains_key(row.name));
+            let why = missing.map(|row| (row.name.to_owned(), format!("{error:#}")));
+            if let Some(peer) = report.peers.iter_mut().find(|peer| peer.name == name) {
+                peer.failures.extend(why);
             }
         }
+        if !values.is_empty() {
+            let (peer, round) = (name.to_owned(), self.round);
+            report.runs.push(RunReport { peer, tasks, way, round, probes: [before, after], values });
+        }
+        Ok(result.is_ok())
     }
 }
 
