@@ -76,7 +76,7 @@ fn is_algorithm(word: &str) -> bool {
 }
 
 /// What `peers` measures.
-const ROWS: [&str; 17] = [
+const ROWS: [&str; 23] = [
     "half-0",
     "half-8",
     "half-64",
@@ -87,6 +87,7 @@ const ROWS: [&str; 17] = [
     "put-8",
     "fetch-add",
     "rate-8",
+    "stream-8",
     "barrier",
     "allreduce-8",
     "allreduce-64k",
@@ -94,6 +95,11 @@ const ROWS: [&str; 17] = [
     "broadcast-64k",
     "alltoall-8",
     "alltoall-64k",
+    "memory",
+    "insn-send",
+    "insn-progress",
+    "insn-empty",
+    "insn-put",
 ];
 
 fn is_row(word: &str) -> bool {
@@ -346,12 +352,13 @@ pub const USAGE: &[Usage] = &[
             argument(
                 "--rows",
                 Value::List(
-                    "any of half-0, half-8, half-64, half-1k, half-64k, half-1m, half-16m, rate-8, put-8, fetch-add, barrier, \
-                     allreduce-8, allreduce-64k, broadcast-8, broadcast-64k, alltoall-8 and alltoall-64k",
+                    "any of half-0, half-8, half-64, half-1k, half-64k, half-1m, half-16m, rate-8, stream-8, put-8, fetch-add, \
+                     barrier, allreduce-8, allreduce-64k, broadcast-8, broadcast-64k, alltoall-8, alltoall-64k, and memory, \
+                     insn-send, insn-progress, insn-empty and insn-put, which `cargo xtask bench peers` looks at",
                     is_row,
                     "names no row",
                 ),
-                "only those [default: all]",
+                "only those [default: all that need nobody outside]",
             ),
             argument("--over", Value::Word(&["pami", "mpi"]), "what carries its messages [default: pami]"),
         ],

@@ -41,6 +41,7 @@ pub mod personality;
 pub mod segments;
 pub mod serial;
 pub mod timeline;
+pub mod untouched;
 pub mod usage;
 
 #[cfg(node)]

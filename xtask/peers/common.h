@@ -2,7 +2,8 @@
 //
 // A program is called with the rows that are wanted. It prints `first` once a message has gone to the last task and
 // back, and `row NAME VALUE` for each row that it can measure: nanoseconds, messages per microsecond for a rate, KiB
-// for memory. Rows that it does not print are not offered.
+// for memory. Rows that it does not print are not offered. Rows insn-* it only marks: their instructions are counted from
+// outside.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
@@ -18,6 +19,8 @@
 #define BATCHES 7
 #define PILOT 20
 #define WINDOW 64
+// Calls of each kind whose instructions are counted.
+#define STEPPED 31
 #define LONGEST (1 << 24)
 
 static const struct { const char *row; int bytes; } half_rows[] = {
@@ -100,4 +103,29 @@ __attribute__((unused)) static double memory_kib(void) {
         if (sscanf(line, "Pss: %lf", &kib) == 1) break;
     if (file) fclose(file);
     return kib;
+}
+
+// What is marked for who steps through this program: xtask/src/bench/peers/steps.rs has the same numbers.
+enum mark { IS_ANYONE_THERE, BEGIN, END, NOT_THIS, NOTHING, SEND, PROGRESS, EMPTY, PUT, OVER };
+
+// Steps are counted from one call of this to the next. Who steps may have it return another number than it was given.
+__attribute__((noinline, noclone, used)) int peers_mark(int mark) {
+    __asm__ volatile("" : "+r"(mark) : : "memory");
+    return mark;
+}
+
+// Of `call` the instructions are counted.
+#define MARKED(call) (peers_mark(BEGIN), call, peers_mark(END))
+
+__attribute__((unused)) static int are_steps_wanted(void) {
+    return wanted("insn-send") || wanted("insn-progress") || wanted("insn-empty") || wanted("insn-put");
+}
+
+__attribute__((unused)) static void await_stepper(void) {
+    while (peers_mark(IS_ANYONE_THERE) == IS_ANYONE_THERE) usleep(1000);
+}
+
+// A message that is on its way has come by then.
+__attribute__((unused)) static void pause_for_a_message(void) {
+    usleep(1000);
 }

@@ -1,5 +1,6 @@
 // The limit: a bare ring between two processes over a memfd, with no protocol at all. A cache line holds a message of up
-// to 40 bytes and its own mark; longer ones are copied once, out of the sender's memory, which both have mapped.
+// to 40 bytes and its own mark; longer ones are copied once, out of the sender's memory, which both have mapped. Who sends
+// a stream looks at how many were taken only when it takes the ring for full; who takes tells it once in a while.
 #include "common.h"
 
 #include <stdatomic.h>
@@ -17,8 +18,8 @@ struct line {
 
 struct side {
     struct line ring[SLOTS];
-    // Of barriers, sums, puts and rounds; each in a line of its own.
-    struct line count, sum, cell, counter, rounds;
+    // Of barriers, sums, puts, rounds and messages taken; each in a line of its own.
+    struct line count, sum, cell, counter, rounds, freed;
     char bulk[LONGEST] __attribute__((aligned(4096)));
 };
 
@@ -55,6 +56,27 @@ static uint64_t pop(void) {
     else
         for (uint64_t i = 0; i < bytes; i += 8) ((volatile uint64_t *)in)[i / 8] = line->data[i / 8];
     return bytes;
+}
+
+// The messages of a stream that were taken, in steps of a quarter of the ring.
+#define TOLD (SLOTS / 4)
+
+static double stream(int rounds, int bytes) {
+    static uint64_t streamed, known;
+    double start = now();
+    for (int i = 0; i < rounds; i++, streamed++) {
+        if (rank == 0) {
+            while (streamed - known >= SLOTS) known = atomic_load_explicit(&peer->freed.mark, memory_order_acquire);
+            push(bytes);
+        } else {
+            pop();
+            if (streamed % TOLD == TOLD - 1) atomic_store_explicit(&own->freed.mark, streamed + 1, memory_order_release);
+        }
+    }
+    // The last messages are in, and the ring is empty.
+    if (rank == 0) pop();
+    else push(4), atomic_store_explicit(&own->freed.mark, streamed, memory_order_release);
+    return (now() - start) / rounds;
 }
 
 static void meet(void) {
@@ -137,6 +159,40 @@ static double fetch_add(int rounds, int bytes) {
     return each;
 }
 
+// Takes a message if there is one.
+static __attribute__((noinline)) int poll(void) {
+    if (atomic_load_explicit(&own->ring[taken % SLOTS].mark, memory_order_acquire) != taken + 1) return 0;
+    pop();
+    return 1;
+}
+
+static __attribute__((noinline)) void send(int bytes) {
+    push(bytes);
+}
+
+static __attribute__((noinline)) void put_word(uint64_t word) {
+    atomic_store_explicit(&peer->cell.mark, word, memory_order_release);
+}
+
+static void steps(void) {
+    int came;
+    if (rank == 0) await_stepper();
+    for (int i = 0; i < STEPPED; i++) {
+        if (rank == 1) {
+            pop(), push(8);
+            continue;
+        }
+        MARKED(send(8)), peers_mark(SEND);
+        pause_for_a_message();
+        MARKED(came = poll()), peers_mark(came ? PROGRESS : NOT_THIS);
+        if (!came) pop();
+        MARKED(came = poll()), peers_mark(came ? NOT_THIS : EMPTY);
+        MARKED(put_word(i)), peers_mark(PUT);
+        MARKED((void)0), peers_mark(NOTHING);
+    }
+    if (rank == 0) peers_mark(OVER);
+}
+
 static void row(const char *name, double value) {
     if (rank == 0) tell(name, value);
 }
@@ -160,10 +216,12 @@ int main(int argc, char **argv) {
     for (int i = 0; i < HALF_ROWS; i++)
         if (wanted(half_rows[i].row)) row(half_rows[i].row, measure(half, half_rows[i].bytes, agree));
     if (wanted("rate-8")) row("rate-8", WINDOW * 1e3 / measure(rate, 8, agree));
+    if (wanted("stream-8")) row("stream-8", 1e3 / measure(stream, 8, agree));
     if (wanted("barrier")) row("barrier", measure(barrier, 0, agree));
     if (wanted("allreduce-8")) row("allreduce-8", measure(allreduce, 8, agree));
     if (wanted("put-8")) row("put-8", measure(put, 8, agree));
     if (wanted("fetch-add")) row("fetch-add", measure(fetch_add, 8, agree));
+    if (are_steps_wanted()) steps();
     if (rank == 0) waitpid(child, NULL, 0);
     return 0;
 }

@@ -88,6 +88,19 @@ static double rate(int rounds, int bytes) {
     return (now() - start) / rounds;
 }
 
+// Nobody answers but to the last message.
+static double stream(int rounds, int bytes) {
+    double start = now();
+    for (int i = 0; rank == 0 && i < rounds; i++) give(bytes);
+    if (rank == 0) {
+        take(4);
+    } else {
+        for (counted += rounds; came < counted;) ucp_worker_progress(worker);
+        give(4);
+    }
+    return (now() - start) / rounds;
+}
+
 static void meet(void) {
     atomic_store(&shared->met[rank], ++met);
     while ((unsigned long)atomic_load(&shared->met[!rank]) < met) ucp_worker_progress(worker), sched_yield();
@@ -159,6 +172,32 @@ static void open_window(void) {
     target = shared->target[!rank];
 }
 
+static void steps(void) {
+    static const ucp_request_param_t plain;
+    uint64_t word = 0;
+    void *request;
+    if (rank == 0) await_stepper();
+    for (int i = 0; i < STEPPED; i++) {
+        if (rank == 1) {
+            take(8), give(8);
+            continue;
+        }
+        MARKED(request = ucp_am_send_nbx(peer, PING, NULL, 0, out, 8, &plain)), peers_mark(SEND);
+        finish(request, "ucp_am_send_nbx");
+        pause_for_a_message();
+        unsigned long before = came;
+        MARKED(ucp_worker_progress(worker)), peers_mark(came == before + 1 ? PROGRESS : NOT_THIS);
+        take(8);
+        for (int turn = 0; turn < 10; turn++) ucp_worker_progress(worker);
+        MARKED(ucp_worker_progress(worker)), peers_mark(EMPTY);
+        MARKED(request = ucp_put_nbx(peer, &word, sizeof word, target, key, &plain)), peers_mark(PUT);
+        finish(request, "ucp_put_nbx");
+        MARKED((void)0), peers_mark(NOTHING);
+    }
+    if (rank == 0) peers_mark(OVER);
+    meet();
+}
+
 static void connect_both(void) {
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES,
@@ -210,8 +249,10 @@ int main(int argc, char **argv) {
     for (int i = 0; i < HALF_ROWS; i++)
         if (wanted(half_rows[i].row)) row(half_rows[i].row, measure(half, half_rows[i].bytes, agree));
     if (wanted("rate-8")) row("rate-8", WINDOW * 1e3 / measure(rate, 8, agree));
-    if (wanted("put-8") || wanted("fetch-add")) {
+    if (wanted("stream-8")) row("stream-8", 1e3 / measure(stream, 8, agree));
+    if (wanted("put-8") || wanted("fetch-add") || are_steps_wanted()) {
         open_window();
+        if (are_steps_wanted()) steps();
         if (wanted("put-8")) row("put-8", measure(put, 8, agree));
         if (wanted("fetch-add")) row("fetch-add", measure(fetch_add, 8, agree));
     }

@@ -55,6 +55,11 @@ impl Helper {
         Ok(Self { child, group })
     }
 
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What ends it from another thread. Of use until [`wait`](Self::wait) has returned.
     pub fn group(&self) -> Group {
         Group(self.group)

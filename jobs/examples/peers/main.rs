@@ -2,11 +2,13 @@
 //!
 //! Beside it other messaging libraries measure the same by programs of xtask/peers, whose lines have the same form: `first` once
 //! a message has gone to the last task and back, `row NAME VALUE` in nanoseconds, or in messages per microsecond for a
-//! rate. `--rows A,B` are those that are wanted, `--over mpi` takes the module `mpi`. Half round trips and the rate are of
-//! two tasks.
+//! rate. `--rows A,B` are those that are wanted, `--over mpi` takes the module `mpi`. Half round trips and rates are of
+//! two tasks. What is looked at from outside is done only if it is named: instructions of calls, and what tasks have of memory when
+//! the job says `still`.
 #![no_std]
 #![no_main]
 
+mod mark;
 mod over_mpi;
 mod over_pami;
 
@@ -44,6 +46,9 @@ const BATCH_NS: u64 = 8_000_000;
 const BATCHES: usize = 7;
 const PILOT: u32 = 20;
 
+/// How long tasks stand still, so that it is seen what memory they have.
+const STILL_NS: u64 = 1_000_000_000;
+
 /// Rows that are wanted.
 #[derive(Clone, Copy)]
 struct Wanted(Option<&'static str>);
@@ -51,6 +56,16 @@ struct Wanted(Option<&'static str>);
 impl Wanted {
     fn has(self, row: &str) -> bool {
         self.0.is_none_or(|rows| rows.split(',').any(|wanted| wanted == row))
+    }
+
+    /// Whether a row is named that somebody outside has to look at.
+    fn names(self, row: &str) -> bool {
+        self.0.is_some() && self.has(row)
+    }
+
+    /// Whether instructions are counted.
+    fn steps(self) -> bool {
+        mark::ROWS.into_iter().any(|row| self.names(row))
     }
 
     /// The rows of collectives.
@@ -104,7 +119,13 @@ fn tell(row: &str, thousandths: u64) {
     defmt::println!("{=str}", line.as_str());
 }
 
-/// Of a round of the rate: thousandths of a message per microsecond.
-fn rate(thousandths: u64) -> u64 {
-    u64::from(WINDOW) * 1_000_000_000 / thousandths.max(1)
+/// Of a round of so many messages: thousandths of a message per microsecond.
+fn rate(messages: u32, thousandths: u64) -> u64 {
+    u64::from(messages) * 1_000_000_000 / thousandths.max(1)
+}
+
+/// Says so, and does nothing. All others wait in a barrier, or will.
+fn stand_still(task: &Task) {
+    defmt::println!("still");
+    mark::pause(task, STILL_NS);
 }

@@ -1,6 +1,7 @@
 //! The rows over the module `mpi`, by the calls that xtask/peers/mpi.c makes.
 
-use super::{HALVES, RATE_BYTES, WINDOW, Wanted, first, measure, rate, tell};
+use super::mark::{self, EMPTY, NOT_THIS, NOTHING, PROGRESS, SEND, marked, that_was};
+use super::{HALVES, RATE_BYTES, WINDOW, Wanted, first, measure, rate, stand_still, tell};
 use kernel::{JobError, Shared, Task};
 use mpi::{Data, Mpi, Op, Request};
 use pami::collective::Collective;
@@ -8,6 +9,7 @@ use pami::collective::Collective;
 const PING: i32 = 1;
 const RATE: i32 = 2;
 const ANSWER: i32 = 3;
+const STEP: i32 = 4;
 
 struct Side {
     task: &'static Task,
@@ -44,9 +46,25 @@ pub fn run(task: &'static Task, wanted: Wanted) -> Result<(), JobError> {
         if wanted.has("rate-8") {
             let each = measure(&mut side, Side::rate, Side::agree)?;
             if rank == 0 {
-                tell("rate-8", rate(each));
+                tell("rate-8", rate(WINDOW, each));
             }
         }
+        if wanted.has("stream-8") {
+            let each = measure(&mut side, Side::stream, Side::agree)?;
+            if rank == 0 {
+                tell("stream-8", rate(1, each));
+            }
+        }
+        if wanted.steps() {
+            side.steps()?;
+        }
+    }
+    if wanted.names("memory") {
+        side.mpi.world().barrier()?;
+        if rank == 0 {
+            stand_still(task);
+        }
+        side.mpi.world().barrier()?;
     }
     if wanted.has("barrier") {
         side.row("barrier", |side, rounds| side.times(rounds, |side| Ok(side.mpi.world().barrier()?)))?;
@@ -131,14 +149,89 @@ impl Side {
         })
     }
 
-    /// A window of messages, and the answer to it.
-    fn rate(&mut self, rounds: u32) -> Result<u64, JobError> {
+    /// Messages whose requests are used again as they end, and one answer to all.
+    fn stream(&mut self, rounds: u32) -> Result<u64, JobError> {
+        let parts = self.parts()?;
         let answer = (Data::of::<u8>(&self.out, 0, 4)?, Data::of::<u8>(&self.into, 0, 4)?);
-        let mut parts = heapless::Vec::<(Data, Data), { WINDOW as usize }>::new();
+        let mut requests = [Request::NULL; WINDOW as usize];
+        let start = self.task.now_ns();
+        let world = self.mpi.world();
+        for round in 0..rounds {
+            let at = (round % WINDOW) as usize;
+            self.mpi.wait(&mut requests[at])?;
+            requests[at] = if self.rank == 0 {
+                world.isend(&parts[at].0, self.other, RATE)?
+            } else {
+                world.irecv(&parts[at].1, self.other, RATE)?
+            };
+        }
+        self.mpi.wait_all(&mut requests, &mut [])?;
+        if self.rank == 0 {
+            world.recv(&answer.1, self.other, ANSWER)?;
+        } else {
+            world.send(&answer.0, self.other, ANSWER)?;
+        }
+        Ok(self.task.now_ns() - start)
+    }
+
+    /// Calls whose instructions are counted from outside. The other task answers.
+    fn steps(&mut self) -> Result<(), JobError> {
+        let (out, into) = (Data::of::<u8>(&self.out, 0, 8)?, Data::of::<u8>(&self.into, 0, 8)?);
+        let (mpi, other) = (&self.mpi, self.other);
+        let world = mpi.world();
+        let mut incoming = world.irecv(&into, other, STEP)?;
+        if self.rank == 0 {
+            mark::await_stepper(self.task)?;
+        }
+        for _ in 0..mark::CALLS {
+            if self.rank == 1 {
+                // Awake: nobody has to wake it.
+                while mpi.test(&mut incoming)?.is_none() {}
+                incoming = world.irecv(&into, other, STEP)?;
+                world.send(&out, other, STEP)?;
+                continue;
+            }
+            let mut outgoing = marked(|| world.isend(&out, other, STEP))?;
+            that_was(SEND);
+            mpi.wait(&mut outgoing)?;
+            mark::pause_for_a_message(self.task);
+            let came = marked(|| mpi.test(&mut incoming))?.is_some();
+            that_was(if came { PROGRESS } else { NOT_THIS });
+            if !came {
+                mpi.wait(&mut incoming)?;
+            }
+            incoming = world.irecv(&into, other, STEP)?;
+            for _ in 0..10 {
+                mpi.test(&mut incoming)?;
+            }
+            let came = marked(|| mpi.test(&mut incoming))?.is_some();
+            that_was(if came { NOT_THIS } else { EMPTY });
+            marked(|| ());
+            that_was(NOTHING);
+        }
+        if self.rank == 0 {
+            mark::over();
+        }
+        // What both still receive for.
+        world.send(&out, other, STEP)?;
+        mpi.wait(&mut incoming)?;
+        Ok(())
+    }
+
+    /// Places of a window's messages: where they are sent from, and received.
+    fn parts(&self) -> Result<heapless::Vec<(Data, Data), { WINDOW as usize }>, JobError> {
+        let mut parts = heapless::Vec::new();
         for at in (0..WINDOW as usize).map(|at| at * RATE_BYTES) {
             let part = |memory: &Shared| Data::of::<u8>(memory, at, RATE_BYTES);
             let _ = parts.push((part(&self.out)?, part(&self.into)?));
         }
+        Ok(parts)
+    }
+
+    /// A window of messages, and the answer to it.
+    fn rate(&mut self, rounds: u32) -> Result<u64, JobError> {
+        let answer = (Data::of::<u8>(&self.out, 0, 4)?, Data::of::<u8>(&self.into, 0, 4)?);
+        let parts = self.parts()?;
         let mut requests = [Request::NULL; WINDOW as usize];
         self.times(rounds, |side| {
             let world = side.mpi.world();

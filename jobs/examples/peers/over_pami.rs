@@ -1,7 +1,9 @@
 //! The rows over PAMI: active messages that the other side's handler answers, puts that it waits for in its memory, atomics, and
 //! collectives of the world.
 
-use super::{HALVES, RATE_BYTES, WINDOW, Wanted, first, measure, rate, tell};
+mod steps;
+
+use super::{HALVES, RATE_BYTES, WINDOW, Wanted, first, measure, rate, stand_still, tell};
 use core::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed},
@@ -23,6 +25,8 @@ const STOP: u8 = 4;
 const WINDOW_IS: u8 = 5;
 /// So many puts are to be answered by puts.
 const PUTS: u8 = 6;
+/// One of many that nobody answers.
+const ONE_OF_MANY: u8 = 7;
 /// Words of what is put, one after the other: each is another than the one before.
 const NUMBERS: u32 = 256;
 const WORD: usize = size_of::<u64>();
@@ -78,7 +82,7 @@ pub fn run(task: &'static Task, wanted: Wanted) -> Result<(), JobError> {
         side.exchange_windows()?;
     }
     if task.number() > 0 {
-        side.answer()?;
+        side.answer(wanted.steps())?;
     } else {
         side.half(1, 4)?;
         first();
@@ -89,6 +93,13 @@ pub fn run(task: &'static Task, wanted: Wanted) -> Result<(), JobError> {
             let other = side.client.endpoint(other, 0)?;
             side.context.retry(|active| active.send_immediate(other, STOP, &[], &[]))?;
         }
+    }
+    if wanted.names("memory") {
+        side.collect(Collective::Barrier, 0, 0)?;
+        if task.number() == 0 {
+            stand_still(task);
+        }
+        side.collect(Collective::Barrier, 0, 0)?;
     }
     let barrier = wanted.has("barrier").then_some(("barrier", Collective::Barrier, 0));
     for (row, what, bytes) in barrier.into_iter().chain(wanted.collectives()) {
@@ -167,6 +178,7 @@ impl Side {
             }
             Receive::Done
         })?;
+        let one_of_many = memory.place(move |_: &mut Active, _: &Message| Receive::Done)?;
         let stop = memory.place(move |_: &mut Active, _: &Message| {
             state.stopped.fetch_add(1, Relaxed);
             Receive::Done
@@ -191,6 +203,7 @@ impl Side {
         let builder = task.client("peers").pools(Pools::LARGE).collectives(Limits::default());
         let builder = builder.dispatch(PING, ping).dispatch(PONG, pong).dispatch(TICK, tick);
         let builder = builder.dispatch(WINDOW_IS, window_is).dispatch(PUTS, puts);
+        let builder = builder.dispatch(ONE_OF_MANY, one_of_many);
         let mut client = builder.dispatch(STOP, stop).create()?;
         let mut context = kernel::context(&mut client, 0)?;
         let other = client.endpoint(if task.number() == 0 { task.tasks() - 1 } else { 0 }, 0)?;
@@ -238,13 +251,19 @@ impl Side {
             tell(row, each / 2);
         }
         if wanted.has("rate-8") {
-            tell("rate-8", rate(measure(self, Self::rate, |_, rounds| Ok(rounds))?));
+            tell("rate-8", rate(WINDOW, measure(self, Self::rate, |_, rounds| Ok(rounds))?));
+        }
+        if wanted.has("stream-8") {
+            tell("stream-8", rate(1, measure(self, Self::stream, |_, rounds| Ok(rounds))?));
         }
         if wanted.has("put-8") {
             tell("put-8", measure(self, Self::puts, |_, rounds| Ok(rounds))? / 2);
         }
         if wanted.has("fetch-add") {
             tell("fetch-add", measure(self, Self::additions, |_, rounds| Ok(rounds))?);
+        }
+        if wanted.steps() {
+            self.steps()?;
         }
         Ok(())
     }
@@ -261,26 +280,27 @@ impl Side {
         self.state.window.lock().ok_or(JobError::Other("the other task has not told of its window"))
     }
 
-    /// Puts the next number into the other's window.
-    fn put_next(&mut self, region: RegionHandle) -> Result<(), JobError> {
+    /// The put of the next number into the other's window.
+    fn next_put(&mut self, region: RegionHandle) -> impl Fn() -> Put + 'static {
         self.number += 1;
         let at = (self.number % NUMBERS) as usize * WORD;
         let (target, numbers, remote_done) = (self.other, self.numbers, Some(self.put_done));
-        Ok(self.context.retry(|active| {
-            let (layout, payload_layout) = (Layout::Contiguous, Layout::Contiguous);
-            let payload = Payload::Static(&numbers[at..at + WORD]);
-            let put = Put {
-                target,
-                region,
-                offset: PUT_AT,
-                layout,
-                payload,
-                payload_layout,
-                local_done: None,
-                remote_done,
-            };
-            active.put(put).map_err(|(error, _)| error)
-        })?)
+        move || Put {
+            target,
+            region,
+            offset: PUT_AT,
+            layout: Layout::Contiguous,
+            payload: Payload::Static(&numbers[at..at + WORD]),
+            payload_layout: Layout::Contiguous,
+            local_done: None,
+            remote_done,
+        }
+    }
+
+    /// Puts the next number into the other's window.
+    fn put_next(&mut self, region: RegionHandle) -> Result<(), JobError> {
+        let put = self.next_put(region);
+        Ok(self.context.retry(|active| active.put(put()).map_err(|(error, _)| error))?)
     }
 
     /// Waits in memory until so many numbers were put here. Nobody tells: a put is not heard of.
@@ -335,13 +355,16 @@ impl Side {
         Ok(self.task.now_ns() - start)
     }
 
-    /// Advances until task 0 says that this was all. Handlers give the short answers; a long one may find no room at once.
-    fn answer(&mut self) -> Result<(), JobError> {
+    /// Advances until task 0 says that this was all. Handlers give the short answers; a long one may find no room at once. Who is
+    /// to be awake never sleeps: nobody has to wake it.
+    fn answer(&mut self, awake: bool) -> Result<(), JobError> {
         let state = self.state;
+        let is_due = || state.stopped.load(Relaxed) + state.owed.load(Relaxed) + state.puts.load(Relaxed) > 0;
         loop {
-            self.context.wait(|_| {
-                state.stopped.load(Relaxed) + state.owed.load(Relaxed) + state.puts.load(Relaxed) > 0
-            });
+            while awake && !is_due() {
+                self.context.advance();
+            }
+            self.context.wait(|_| is_due());
             if let puts @ 1.. = state.puts.swap(0, Relaxed) {
                 self.answer_puts(puts)?;
                 continue;
@@ -391,6 +414,18 @@ impl Side {
             }
             self.await_pong(wanted);
         }
+        Ok(self.task.now_ns() - start)
+    }
+
+    /// Nanoseconds of messages that nobody answers, but to the one behind them.
+    fn stream(&mut self, rounds: u32) -> Result<u64, JobError> {
+        let start = self.task.now_ns();
+        for _ in 0..rounds {
+            self.give(ONE_OF_MANY, RATE_BYTES)?;
+        }
+        let wanted = self.state.pongs.load(Relaxed).wrapping_add(1);
+        self.give(PING, 0)?;
+        self.await_pong(wanted);
         Ok(self.task.now_ns() - start)
     }
 

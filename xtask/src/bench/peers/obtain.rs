@@ -3,15 +3,21 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
 use super::catalogue::{Kind, Mpi, Peer, Row, Source};
+use super::deadline::Deadline;
+use super::gasnet;
 use crate::arch::Arch;
 use crate::firmware;
 use crate::helper::Helper;
 use crate::progress::Voice;
 use crate::{setup, workspace};
+
+/// For a program that fetches or builds.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// A peer that is ready to run.
 #[derive(Debug)]
@@ -66,6 +72,11 @@ pub fn obtain(peer: &'static Peer, voice: &Voice) -> Result<Ready> {
             firmware::build(&request, voice)?
         }
         Kind::Ucx => compile(peer.name, "ucx.c", &["-lucp", "-lucs"], &folders, voice)?,
+        Kind::Gasnet => {
+            let conduit = format!("-I{}", folders.include.join("smp-conduit").display());
+            let flags = ["-O3", "-DGASNET_SEQ", &conduit, "-lgasnet-smp-seq", "-lm"];
+            compile(peer.name, "gasnet.c", &flags, &folders, voice)?
+        }
         Kind::Mpi(_) => compile(peer.name, "mpi.c", &[library(peer)], &folders, voice)?,
     };
     Ok(Ready { peer, version, program, benchmarks: BTreeMap::new(), folders })
@@ -79,6 +90,7 @@ pub fn fetch(peer: &Peer, voice: &Voice) -> Result<(Folders, String)> {
     match peer.source {
         Source::Own => Ok((Folders::default(), own_version(peer))),
         Source::Wheels(wheels) => wheel(peer, wheels, voice),
+        Source::Crate(name, version) => gasnet::build(name, version, voice),
         Source::Debian(packages) => debian(peer, packages, voice),
     }
 }
@@ -109,8 +121,12 @@ pub fn run(command: &mut Command) -> Result<()> {
     let said = tempfile::NamedTempFile::new().context("cannot make a file for what a program says")?;
     let errors = said.reopen().context("cannot open a file for what a program says")?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
-    let status = Helper::start(command).and_then(|mut helper| helper.wait());
-    let status = status.with_context(|| format!("cannot run {name}"))?;
+    let mut helper = Helper::start(command).with_context(|| format!("cannot run {name}"))?;
+    let deadline = Deadline::of(helper.group(), PATIENCE);
+    let status = helper.wait().with_context(|| format!("cannot run {name}"))?;
+    if deadline.was_missed() {
+        bail!("{name} was not done after {} s", PATIENCE.as_secs());
+    }
     if !status.success() {
         let said = std::fs::read_to_string(said.path()).unwrap_or_default();
         bail!("{name}: {status}: {}", last_words(&said));
@@ -148,7 +164,8 @@ pub fn compile(
     let program = folder.join(name);
     voice.busy(&format!("building {name}"));
     let mut command = Command::new(compiler);
-    command.args(["-O2", "-w", "-std=gnu11", "-o"]).arg(&program);
+    // Where its functions lie is known from outside.
+    command.args(["-O2", "-w", "-std=gnu11", "-no-pie", "-o"]).arg(&program);
     command.arg(workspace::root().join("xtask/peers").join(source));
     if !libraries.is_empty() {
         command.arg("-I").arg(&folders.include);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::{Kind, PEERS, Peer, Row};
+use super::catalogue::{Kind, PEERS, Peer, Row, Way};
 use super::probe::Probe;
 
 /// All of a session; the JSON file is this.
@@ -37,7 +37,7 @@ pub struct PeerReport {
     pub version: String,
     /// Why it cannot be had here, if so.
     pub absent: Option<String>,
-    /// Why runs for rows of it failed, by row.
+    /// Why rows have no more runs.
     pub failures: BTreeMap<String, String>,
 }
 
@@ -48,6 +48,8 @@ pub struct RunReport {
     pub peer: String,
     /// Tasks on the two cores.
     pub tasks: u32,
+    /// How its rows were measured.
+    pub way: Way,
     /// Which round, from 0.
     pub round: u32,
     /// Before it and after it.
@@ -99,9 +101,10 @@ impl Report {
         self.runs.iter().flat_map(|run| run.probes).reduce(Probe::best)
     }
 
-    /// Why a run does not count.
+    /// Why a run does not count. How fast the cores were is nothing to memory and to instructions.
     fn objection(&self, run: &RunReport, best: &Probe) -> Option<&'static str> {
-        run.probes.iter().find_map(|probe| probe.objection(best)).filter(|_| !self.all_count)
+        let all_count = self.all_count || run.way != Way::Timed;
+        run.probes.iter().find_map(|probe| probe.objection(best)).filter(|_| !all_count)
     }
 
     /// How many runs were dropped for each reason, of how many.
@@ -157,6 +160,7 @@ pub mod tests {
         let run = |peer: &str, round, probes, value| RunReport {
             peer: peer.to_owned(),
             tasks: 2,
+            way: Way::Timed,
             round,
             probes,
             values: [("half-8".to_owned(), value), ("rate-8".to_owned(), 1000.0 / value)].into(),
@@ -232,7 +236,9 @@ pub mod tests {
         assert_eq!(cell(0, "barrier"), "not offered");
         assert_eq!(cell(3, "npb-is"), "not offered");
         // What we do offer, and no job tells.
-        assert_eq!(cell(1, "memory"), "not measured yet");
+        let ours = PeerReport { name: "pamir-mpi".to_owned(), ..PeerReport::default() };
+        let put = report.cell(&ours, catalogue::rows(Some("put-8")).unwrap()[0]);
+        assert_eq!(put, Cell::None("not measured yet".to_owned()));
     }
 
     #[test]
