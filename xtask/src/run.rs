@@ -6,6 +6,8 @@
 //! outcome.expect_success();
 //! ```
 
+mod addresses;
+mod afar;
 mod cores;
 mod door;
 mod faults;
@@ -48,9 +50,11 @@ use crate::board::Board;
 use crate::console::MAX_HARTS;
 use crate::fabric::{self, Fabric, FabricHandle};
 use crate::firmware::{self, Instrument, Request};
-use crate::node::{self, Guest, Identity, Machine};
+use crate::node::{self, Exit, Guest, Identity, Machine};
 use crate::personality::{HartTopology, Personality, arguments};
 use crate::{image, jobs, setup};
+use addresses::Addresses;
+use afar::Afar;
 use cores::Cores;
 use faults::Plan;
 use io_nodes::IoNodes;
@@ -97,21 +101,31 @@ impl Run {
             self.check_job(shape, harts)?;
         }
         let way = Way::of(&self, shape.nodes(), harts);
-        let fresh = partition.as_ref().map_or(shape.nodes(), |partition| partition.missing());
-        room::check(shape.nodes(), fresh, self.memory)?;
+        let addresses = Addresses::of(&self, shape.nodes())?;
+        let here = addresses.as_ref().map_or_else(|| (0..shape.nodes()).collect(), |it| it.here.clone());
+        let fresh = partition.as_ref().map_or(here.len() as u32, |partition| partition.missing());
+        room::check(here.len() as u32, fresh, self.memory)?;
         let plan = Plan::new(&self, shape)?;
         let (built, decoder) = partition.as_ref().and_then(|partition| partition.image().cloned()).unzip();
         let asked = Instant::now();
-        let mut machine = self.machine(shape, harts, topology, built)?;
+        let mut machine = self.machine(here.len(), harts, topology, built)?;
         let image_time = asked.elapsed();
         let load = |elf: &Path| match decoder {
             Some(decoder) => Ok(Firmware::with(decoder, elf, self.board.flat_at())),
             None => Firmware::load(elf, self.board.flat_at()),
         };
         let firmware = machine.elf.as_deref().map(load).transpose()?;
-        // Which jobs of a service run at once it has decided itself.
-        let waits = partition.is_none() || self.voice.is_quiet();
-        let _permit = waits.then(|| permits::Permit::wait(shape.nodes() as usize * usize::from(harts)));
+        let mut afar = None;
+        let mut life = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ()) as u32;
+        if let Some(addresses) = addresses.as_ref().filter(|it| it.elsewhere().next().is_some()) {
+            let mut others = Afar::listen(addresses, self.agreed(shape, harts)?, life)?;
+            life = others.gather(&self.voice, &self.interrupt)?;
+            afar = Some(others);
+        }
+        // Which jobs of a service run at once it has decided itself; one that is here in part does not wait while its other part
+        // does not end.
+        let waits = (partition.is_none() || self.voice.is_quiet()) && afar.is_none();
+        let _permit = waits.then(|| permits::Permit::wait(here.len() * usize::from(harts)));
         let folder = Folder::create(self.logs.as_deref())?;
         if let Some(tree) = self.board.tree(harts) {
             let path = folder.path().join("tree.dtb");
@@ -146,7 +160,15 @@ impl Run {
             self.voice.say(&way.to_string());
         }
         let mut door = Door::open(sockets.path(), folder.path())?;
-        let places = Places { folder: &folder, fabric: &fabric, sockets: sockets.path(), way };
+        let places = Places {
+            folder: &folder,
+            fabric: &fabric,
+            sockets: sockets.path(),
+            way,
+            here: &here,
+            addresses: addresses.as_ref(),
+            life,
+        };
         let (nodes, consoles) = self.start(shape, topology, &machine, &places, partition.as_deref_mut())?;
         self.voice.busy(&format!("booting {} nodes", nodes.len()));
         let state = State {
@@ -175,6 +197,7 @@ impl Run {
             asks: self.gdb.is_empty() && !self.icount,
             kills: plan.kills,
             go_on: self.go_on,
+            afar,
             joined: None,
             harmed: None,
             ended: None,
@@ -183,7 +206,7 @@ impl Run {
         self.voice.idle();
         let waited = watch.joined.map(|joined| joined.elapsed());
         let mut remarks = faults::not_taken(&watch.kills, &links_down, waited.unwrap_or_default());
-        let Watch { mut nodes, joined, harmed, ended, .. } = watch;
+        let Watch { mut nodes, afar, joined, harmed, ended, .. } = watch;
         let failed = ending != Ending::Finished || nodes.iter().any(|node| node.outcome().failure.is_some());
         let dump = failed.then(|| {
             self.voice.busy("asking all nodes for their state");
@@ -206,10 +229,15 @@ impl Run {
             remarks.push(format!("{error:#}"));
         }
         let statistics = fabric.stop().context("the fabric failed")?;
-        let mut outcomes = Vec::new();
-        for (rank, node) in (0..).zip(nodes) {
+        let mut outcomes = vec![NodeOutcome::default(); shape.nodes() as usize];
+        for (rank, failure) in afar.iter().flat_map(Afar::failures) {
+            let (exit, failure) = (Some(Exit::Elsewhere), failure.cloned());
+            outcomes[rank as usize] = NodeOutcome { exit, failure, ..NodeOutcome::default() };
+        }
+        for node in nodes {
+            let rank = node.rank();
             let (outcome, guest) = node.into_parts();
-            outcomes.push(outcome);
+            outcomes[rank as usize] = outcome;
             if let Some(partition) = &mut partition {
                 partition.keep(rank, guest);
             }
@@ -320,17 +348,29 @@ impl Run {
         }
     }
 
+    /// What runs must agree on that start nodes of one job, in a line.
+    fn agreed(&self, shape: TorusShape, harts: u8) -> Result<String> {
+        let (mode, map): (kernel::personality::Mode, pami::mapping::MapOrder) =
+            (self.mode.into(), self.map.into());
+        let Self { job, contexts, agent, .. } = self;
+        let addresses = self.udp.as_deref().unwrap_or_default();
+        let arguments = arguments(&self.arguments)?;
+        Ok(format!(
+            "{job} torus={shape} udp={addresses} harts={harts} mode={mode} map={map} contexts={contexts} agent={agent} -- {arguments}"
+        ))
+    }
+
     /// Whether nodes are on the tree.
     fn has_tree(&self) -> bool {
         self.tree && !self.plain && self.adapter && self.board.has_tree()
     }
 
-    /// The cores that the harts of all nodes are bound to, if they are, and where those of a node are then.
-    fn cores(&self, shape: TorusShape, harts: u8) -> Result<(Vec<usize>, Vec<HartPlace>)> {
+    /// The cores that the harts of so many nodes are bound to, if they are, and where those of a node are then.
+    fn cores(&self, nodes: usize, harts: u8) -> Result<(Vec<usize>, Vec<HartPlace>)> {
         if matches!(self.pin, Pin::Nowhere) || self.board.is_emulated() {
             return Ok((Vec::new(), Vec::new()));
         }
-        let (machine, harts, nodes) = (Cores::of_this_machine()?, usize::from(harts), shape.nodes() as usize);
+        let (machine, harts) = (Cores::of_this_machine()?, usize::from(harts));
         let mut cores = match &self.pin {
             Pin::To(list) => machine.listed(list, nodes * harts).context("--pin")?,
             Pin::IfEnough | Pin::Nowhere => machine.enough(nodes * harts),
@@ -339,15 +379,15 @@ impl Run {
         Ok((cores, places))
     }
 
-    /// `built`: the image of all jobs, if it was built before.
+    /// That of so many nodes. `built`: the image of all jobs, if it was built before.
     fn machine(
         &self,
-        shape: TorusShape,
+        nodes: usize,
         harts: u8,
         topology: Option<HartTopology>,
         built: Option<PathBuf>,
     ) -> Result<Machine> {
-        let (cores, places) = self.cores(shape, harts)?;
+        let (cores, places) = self.cores(nodes, harts)?;
         let image = match &self.image {
             Image::Job if built.is_some() => built,
             Image::Job => {
@@ -404,7 +444,7 @@ impl Run {
         shape: TorusShape,
         topology: Option<HartTopology>,
         machine: &Machine,
-        &Places { folder, fabric, sockets, way }: &Places<'_>,
+        &Places { folder, fabric, sockets, way, here, addresses, life }: &Places<'_>,
         mut partition: Option<&mut Partition>,
     ) -> Result<(Vec<Watched>, Vec<std::process::ChildStdout>)> {
         let arguments = arguments(&self.arguments)?;
@@ -415,7 +455,7 @@ impl Run {
             contexts: self.contexts,
             tree: self.has_tree(),
             topology: topology.filter(|_| !self.board.tree_tells_topology(self.arch)),
-            life: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ()) as u32,
+            life,
             peers: self.peers,
             fabric: !self.plain,
             lossless: self.lossless,
@@ -431,7 +471,7 @@ impl Run {
         let nodes_of_segment = (way == Way::Segment).then(|| shape.nodes());
         let share =
             nodes_of_segment.map(|nodes| Share::new(nodes, machine.harts, self.memory)).transpose()?;
-        for rank in 0..shape.nodes() {
+        for (before, &rank) in here.iter().enumerate() {
             let bootargs = Personality { node: rank, ..personality }.to_string();
             let bootargs = self.bootargs.get(&rank).cloned().unwrap_or(bootargs);
             if let Some(partition) = &mut partition {
@@ -450,8 +490,18 @@ impl Run {
             let gdb = self.gdb.contains(&rank).then(|| sockets.join(format!("gdb-{rank}.sock")));
             let torus = fabric.socket(rank).to_owned();
             let tree = fabric.tree_socket(rank).map(Path::to_owned);
-            let place =
-                Identity { rank, bootargs, torus, tree, line: None, segment: nodes_of_segment, control, gdb };
+            let place = Identity {
+                rank,
+                before,
+                bootargs,
+                torus,
+                tree,
+                line: None,
+                segment: nodes_of_segment,
+                udp: addresses.map(Addresses::words),
+                control,
+                gdb,
+            };
             commands.push_str(&machine.emulator.display().to_string());
             for word in node::arguments(machine, &place) {
                 let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,".contains(c));
@@ -490,6 +540,11 @@ struct Places<'a> {
     fabric: &'a FabricHandle,
     sockets: &'a Path,
     way: Way,
+    /// The nodes that are to be started.
+    here: &'a [u32],
+    addresses: Option<&'a Addresses>,
+    /// What frames have in common.
+    life: u32,
 }
 
 /// What a debugger is told to come to a node's harts by `socket`; its image is `moved` against where it is linked for.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `events` | an interrupt controller: harts are threads, which sleep until a descriptor has something for them |
 //! | `card` | a network card: a stream of frames to the fabric, as an emulator's |
+//! | `udp` | another: datagrams to the other nodes, wherever they are |
 //! | `segment` | memory that the nodes of one machine share, and bells to wake each other's harts |
 //! | `signal` | what a card interrupts by, which both know |
 //!
@@ -13,8 +14,10 @@ mod card;
 mod events;
 mod segment;
 mod signal;
+mod udp;
 
 pub use card::{Card, CardError, StreamInterrupt};
 pub use events::{DEVICES, Events, NS_PER_S, now_ns};
 pub use segment::{Descriptors, Peers, SegmentError, Shape, bells, standard_input};
 pub use signal::Signal;
+pub use udp::UdpCard;

@@ -182,7 +182,7 @@ fn read(file: &Path) -> Option<String> {
 }
 
 /// Numbers and ranges of them between commas, as the host writes them.
-fn list(words: &str) -> Option<Vec<usize>> {
+pub(super) fn list(words: &str) -> Option<Vec<usize>> {
     let mut all = Vec::new();
     for word in words.split(',').filter(|_| !words.is_empty()) {
         let (first, last) = word.split_once('-').unwrap_or((word, word));
@@ -196,7 +196,7 @@ fn list(words: &str) -> Option<Vec<usize>> {
 }
 
 /// The same, of numbers that rise.
-fn ranges(cores: &[usize]) -> String {
+pub(super) fn ranges(cores: &[usize]) -> String {
     let runs = cores.chunk_by(|&a, &b| a + 1 == b);
     let run = |run: &[usize]| match run {
         [first, .., last] => format!("{first}-{last}"),

@@ -139,11 +139,13 @@ impl Partition {
             let place = &self.places[rank];
             let identity = Identity {
                 rank: number,
+                before: rank,
                 bootargs: ASKS.into(),
                 torus: self.socket(place, "torus"),
                 tree: tree.then(|| self.socket(place, "tree")),
                 line: Some(self.socket(place, "line")),
                 segment: None,
+                udp: None,
                 control,
                 gdb: None,
             };

@@ -7,6 +7,7 @@
 //! | `places=S.C.K.T,..` | where each of them is then: its socket, cluster, core and thread |
 //! | `memory=N` | MiB of memory |
 //! | `torus=MTU,PATH`, `tree=MTU,PATH` | the fabric's listeners for the node's cards, with the bytes of a frame behind its header |
+//! | `udp=MTU,K,ADDRESS,ADDRESS,..` | this is node K of those at these addresses, IP and port, in the place of `torus`: frames are datagrams between them |
 //! | `segment=K,N,C` | this is node K of N, all of the torus, on C cores, whose memory the standard input has (`drivers::linux::Peers`) |
 //! | `bootargs=WORDS` | the personality |
 
