@@ -79,6 +79,8 @@ pub struct Machine {
     pub cores: Vec<usize>,
     /// Where the harts of each node are then.
     pub places: Vec<HartPlace>,
+    /// The NUMA node that all cores of each node are of, where this machine has several.
+    pub numa: Vec<Option<usize>>,
     /// Whether there is a network adapter.
     pub adapter: bool,
     /// Further options, as they are.
@@ -141,6 +143,7 @@ fn words(machine: &Machine, place: &Identity) -> Vec<String> {
             |place: &HartPlace| format!("{}.{}.{}.{}", place.socket, place.cluster, place.core, place.thread);
         words.push(format!("places={}", machine.places.iter().map(place).collect::<Vec<_>>().join(",")));
     }
+    words.extend(machine.numa.get(place.before).copied().flatten().map(|numa| format!("numa={numa}")));
     if let Some(addresses) = &place.udp {
         words.push(format!("udp={UDP_MTU},{},{addresses}", place.rank));
     } else if machine.adapter {
@@ -531,6 +534,7 @@ mod tests {
             processors: 2,
             cores: Vec::new(),
             places: Vec::new(),
+            numa: Vec::new(),
             adapter: true,
             options: Vec::new(),
         };

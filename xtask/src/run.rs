@@ -10,6 +10,7 @@ mod addresses;
 mod afar;
 mod cores;
 mod door;
+mod explain;
 mod faults;
 mod folder;
 mod harm;
@@ -104,7 +105,7 @@ impl Run {
         let addresses = Addresses::of(&self, shape.nodes())?;
         let here = addresses.as_ref().map_or_else(|| (0..shape.nodes()).collect(), |it| it.here.clone());
         let fresh = partition.as_ref().map_or(here.len() as u32, |partition| partition.missing());
-        room::check(here.len() as u32, fresh, self.memory)?;
+        room::check(shape.nodes(), fresh, self.memory)?;
         let plan = Plan::new(&self, shape)?;
         let (built, decoder) = partition.as_ref().and_then(|partition| partition.image().cloned()).unzip();
         let asked = Instant::now();
@@ -158,6 +159,11 @@ impl Run {
 
         if !self.board.is_emulated() && shape.nodes() > 1 {
             self.voice.say(&way.to_string());
+        }
+        if self.explains {
+            let addresses = addresses.as_ref();
+            let plan = explain::Plan { nodes: shape.nodes(), here: &here, machine: &machine, way, addresses };
+            plan.lines(&Cores::of_this_machine()?).iter().for_each(|line| self.voice.say(line));
         }
         let mut door = Door::open(sockets.path(), folder.path())?;
         let places = Places {
@@ -365,18 +371,19 @@ impl Run {
         self.tree && !self.plain && self.adapter && self.board.has_tree()
     }
 
-    /// The cores that the harts of so many nodes are bound to, if they are, and where those of a node are then.
-    fn cores(&self, nodes: usize, harts: u8) -> Result<(Vec<usize>, Vec<HartPlace>)> {
+    /// The cores that the harts of so many nodes are bound to, if they are.
+    fn cores(&self, nodes: usize, harts: u8) -> Result<Bound> {
         if matches!(self.pin, Pin::Nowhere) || self.board.is_emulated() {
-            return Ok((Vec::new(), Vec::new()));
+            return Ok(Bound::default());
         }
         let (machine, harts) = (Cores::of_this_machine()?, usize::from(harts));
         let mut cores = match &self.pin {
             Pin::To(list) => machine.listed(list, nodes * harts).context("--pin")?,
-            Pin::IfEnough | Pin::Nowhere => machine.enough(nodes * harts),
+            Pin::IfEnough | Pin::Nowhere => machine.enough(nodes, harts),
         };
         let places = machine.places(&mut cores, harts);
-        Ok((cores, places))
+        let numa = machine.numa_nodes(&cores, harts);
+        Ok(Bound { cores, places, numa })
     }
 
     /// That of so many nodes. `built`: the image of all jobs, if it was built before.
@@ -387,7 +394,7 @@ impl Run {
         topology: Option<HartTopology>,
         built: Option<PathBuf>,
     ) -> Result<Machine> {
-        let (cores, places) = self.cores(nodes, harts)?;
+        let Bound { cores, places, numa } = self.cores(nodes, harts)?;
         let image = match &self.image {
             Image::Job if built.is_some() => built,
             Image::Job => {
@@ -434,6 +441,7 @@ impl Run {
             processors: core_count(),
             cores,
             places,
+            numa,
             adapter: self.adapter,
             options: self.options.clone(),
         })
@@ -532,6 +540,14 @@ impl Run {
         folder.write("commands.txt", &commands)?;
         Ok((nodes, consoles))
     }
+}
+
+/// What harts are bound to: as [`Machine`] has it.
+#[derive(Default)]
+struct Bound {
+    cores: Vec<usize>,
+    places: Vec<HartPlace>,
+    numa: Vec<Option<usize>>,
 }
 
 /// What the nodes of a run have around them.

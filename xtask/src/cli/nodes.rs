@@ -48,6 +48,9 @@ pub(super) struct Host {
     /// A plain Ethernet, as with --plain. Nothing is encrypted, and nobody proves who he is: for networks that are trusted.
     #[arg(long, value_name = "ADDRESSES", conflicts_with_all = ["fabric", "plain"])]
     udp: Option<String>,
+    /// Say at the start, in a few lines, how messages go and are copied, how harts wait, and on which cores they are
+    #[arg(long)]
+    explain: bool,
     /// Start these nodes of --udp alone, as in 0-3,8; the others are started by the same command with another --here, on this
     /// machine or another, before or after it [default: all]
     #[arg(long, value_name = "LIST", requires = "udp")]
@@ -290,6 +293,7 @@ impl Host {
             .arch(self.arch)
             .by_fabric(self.fabric)
             .races(self.races)
+            .explains(self.explain)
             .bound();
         let run = self.udp.into_iter().fold(run, Run::udp);
         let run = self.here.into_iter().fold(run, Run::here);

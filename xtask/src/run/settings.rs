@@ -69,6 +69,7 @@ pub struct Run {
     pub(super) plain: bool,
     pub(super) baud: Option<u32>,
     pub(super) by_fabric: bool,
+    pub(super) explains: bool,
     pub(super) udp: Option<String>,
     pub(super) here: Option<String>,
     pub(super) races: bool,
@@ -121,6 +122,7 @@ impl Run {
             plain: false,
             baud: None,
             by_fabric: false,
+            explains: false,
             udp: None,
             here: None,
             races: false,
@@ -241,6 +243,12 @@ impl Run {
     /// Whether nodes that are processes of this machine send packets through the fabric, though they could share memory.
     pub fn by_fabric(mut self, by_fabric: bool) -> Self {
         self.by_fabric = by_fabric;
+        self
+    }
+
+    /// Whether it is said at the start what goes which way, and why, on nodes that are processes of this machine.
+    pub fn explains(mut self, explains: bool) -> Self {
+        self.explains = explains;
         self
     }
 
