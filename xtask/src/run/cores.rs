@@ -79,13 +79,14 @@ impl Cores {
         if self.allowed.len() < nodes * harts {
             return Vec::new();
         }
-        // By the order in which they are taken.
         let mut free: Vec<_> = self.allowed.iter().map(|&core| (core, self.spot(core))).collect();
-        let (mut siblings, mut all) = (BTreeMap::new(), Vec::new());
         free.sort_by_key(|&(core, spot)| (spot.socket, spot.chip, core));
-        free.sort_by_key(|&(_, spot)| {
-            let earlier = siblings.entry((spot.socket, spot.core)).or_insert(0);
-            std::mem::replace(earlier, *earlier + 1)
+        // How many threads of its core come before each: in this order they are taken.
+        let (mut siblings, mut all) = (BTreeMap::new(), Vec::new());
+        free.sort_by_cached_key(|&(_, spot)| {
+            let before = siblings.entry((spot.socket, spot.core)).or_insert(0);
+            *before += 1;
+            *before
         });
         for _ in 0..nodes {
             let together = |same: &dyn Fn(&Spot, &Spot) -> bool| {

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use super::sockets::{Sockets, short_folder};
 use super::watched::Watched;
-use super::{Sockets, short_folder};
 use crate::log::Decoder;
 use crate::node::{Guest, Identity, Machine, TORUS};
 use crate::qmp::Control;
