@@ -1,7 +1,6 @@
 //! A network card whose frames are UDP datagrams to the other nodes, with nobody in between (SPEC H-1, D-1).
 //!
-//! A frame is a datagram, and goes to the address of the node that its destination is the rank address of
-//! ([`mac`](crate::torus::mac)). It leaves with the call that transmits it, gathered from where it lies: its cookie is back at once,
+//! A frame is a datagram, and goes to the address of the node whose Ethernet address its destination is. It leaves with the call that transmits it, gathered from where it lies: its cookie is back at once,
 //! whether it left or not. What the host does not take is lost, as on any Ethernet, and counted: the message unit sends it again.
 //! So is what comes from elsewhere than the node that it says it is of. A datagram that comes in is written by the host into the
 //! buffer that its reader gets.
@@ -9,7 +8,6 @@
 use super::card::{QUEUE, RESTS, bytes};
 use super::{CardError, Signal, StreamInterrupt};
 use crate::nic::{ETHERNET_HEADER, Lent, Nic, RX_BUFFERS};
-use crate::torus::rank;
 use alloc::boxed::Box;
 use core::net::SocketAddr;
 use heapless::Deque;
@@ -31,6 +29,8 @@ pub struct UdpCard {
     most: usize,
     /// Where each node is, by rank.
     nodes: Box<[SocketAddr]>,
+    /// The rank that an Ethernet address is of, if it is one's.
+    rank: fn([u8; 6]) -> Option<u32>,
     spare: Deque<&'static mut [u8], RX_BUFFERS>,
     done: Deque<u16, QUEUE>,
     /// Looks that ask nobody before the next that asks the host: each of those is a system call.
@@ -39,11 +39,17 @@ pub struct UdpCard {
 }
 
 impl UdpCard {
-    /// The card of node `own` of those at these addresses, whose frames have `mtu` bytes behind their Ethernet header.
+    /// The card of node `own` of those at these addresses, whose frames have `mtu` bytes behind their Ethernet header; `rank` says which
+    /// node an Ethernet address is of.
     ///
     /// # Errors
     /// [`CardError`]
-    pub fn bind(own: usize, nodes: Box<[SocketAddr]>, mtu: u16) -> Result<Self, CardError> {
+    pub fn bind(
+        own: usize,
+        nodes: Box<[SocketAddr]>,
+        mtu: u16,
+        rank: fn([u8; 6]) -> Option<u32>,
+    ) -> Result<Self, CardError> {
         let &address = nodes.get(own).ok_or(CardError::NoAddress)?;
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let open = || {
@@ -61,6 +67,7 @@ impl UdpCard {
             start: 0,
             most: 0,
             nodes,
+            rank,
             spare: Deque::new(),
             done: Deque::new(),
             rests: 0,
@@ -75,7 +82,7 @@ impl UdpCard {
 
     /// The address of the node that an Ethernet address is of.
     fn address(&self, station: Option<&[u8; 6]>) -> Option<SocketAddr> {
-        self.nodes.get(rank(*station?)? as usize).copied()
+        self.nodes.get((self.rank)(*station?)? as usize).copied()
     }
 
     /// Sends the frame of `parts`. False if it is lost.

@@ -7,6 +7,7 @@ use core::fmt;
 use drivers::Either::{self, First, Second};
 use drivers::linux::{self, StreamInterrupt, UdpCard};
 use drivers::nic::Hal;
+use drivers::torus;
 
 /// A network card.
 pub(crate) type Card<H> = Either<linux::Card<H>, UdpCard>;
@@ -78,7 +79,8 @@ fn find<H: Hal>(name: &str, word: &str) -> Result<Found<H>, CardError> {
         let (rank, nodes) = place.split_once(',').ok_or(CardError::Word)?;
         let rank = rank.parse().map_err(|_| CardError::Word)?;
         let nodes = nodes.split(',').map(str::parse).collect::<Result<_, _>>();
-        let card = UdpCard::bind(rank, nodes.map_err(|_| CardError::Word)?, mtu).map_err(CardError::Card)?;
+        let nodes = nodes.map_err(|_| CardError::Word)?;
+        let card = UdpCard::bind(rank, nodes, mtu, torus::rank).map_err(CardError::Card)?;
         let line = card.line();
         (Second(card), line, "datagrams")
     } else {

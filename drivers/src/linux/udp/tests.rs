@@ -1,5 +1,5 @@
 use super::*;
-use crate::torus::mac;
+use crate::torus::{mac, rank};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 use std::vec;
@@ -23,7 +23,7 @@ fn cards(sockets: Vec<UdpSocket>, buffers: usize) -> Vec<UdpCard> {
     drop(sockets);
     let nodes: Box<[_]> = nodes.into_iter().chain([closed]).collect();
     let card = |own| {
-        let mut card = UdpCard::bind(own, nodes.clone(), MTU).unwrap();
+        let mut card = UdpCard::bind(own, nodes.clone(), MTU, rank).unwrap();
         let most = ETHERNET_HEADER + usize::from(MTU);
         card.start([mac(own as u32); 2], START, most);
         (0..buffers).for_each(|_| card.lend(vec![0; BUFFER].leak()));
