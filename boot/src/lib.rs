@@ -31,7 +31,7 @@ mod native;
 mod riscv64;
 
 #[cfg(hosted)]
-pub use linux::{hart, leave, start_hart, words};
+pub use linux::{hart, leave, prefer_numa, start_hart, words};
 
 /// What the vectors save of a hart that faulted. There is no way back, so this is all that a report needs.
 #[derive(Clone, Copy, Debug)]

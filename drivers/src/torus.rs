@@ -64,6 +64,13 @@ pub const fn mac(rank: u32) -> [u8; 6] {
     [p0, p1, a, b, c, d]
 }
 
+/// The rank that an Ethernet address is the rank address of, if it is one.
+pub const fn rank(address: [u8; 6]) -> Option<u32> {
+    let [p0, p1, a, b, c, d] = address;
+    let [q0, q1] = MAC_PREFIX;
+    if p0 == q0 && p1 == q1 { Some(u32::from_be_bytes([a, b, c, d])) } else { None }
+}
+
 /// Bytes of the two ranks behind the Ethernet header.
 const RANKS: usize = 8;
 /// Bytes in front of the packet: Ethernet header and ranks.
@@ -166,7 +173,7 @@ impl<N: Nic> TorusAdapter<N> {
         // The device says what it could carry; what buffers take is not for it to say.
         let mtu = usize::from(mtu).min(Self::MOST_BODY);
         // What a node that ran here before, of another rank, has left in the card is another's now.
-        let is_own = |station: &[u8; 6]| station[..2] != MAC_PREFIX;
+        let is_own = |&station: &[u8; 6]| rank(station).is_none();
         let station = nic.station().filter(is_own).unwrap_or(mac(node));
         nic.start([station, mac(node)], Self::FRAME_START, FRAME_HEADER + HEADER_BYTES + mtu);
         for buffer in aligned(Self::BODY_START + HEADER_BYTES + mtu + TAILROOM, nic.line()) {

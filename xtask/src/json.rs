@@ -89,7 +89,7 @@ pub fn run(outcome: &Outcome) -> Value {
             "harts": asked.harts,
             "mode": match asked.mode { Mode::Smp => "smp", Mode::Vn => "vn" },
             "faults": fabric.faults,
-            "way": match outcome.way { Way::Segment => "segment", Way::Fabric(_) => "fabric" },
+            "way": match outcome.way { Way::Segment => "segment", Way::Fabric(_) => "fabric", Way::Udp => "udp" },
             "ending": match outcome.ending {
                 Ending::Finished => "finished",
                 Ending::NodeFailed => "node failed",

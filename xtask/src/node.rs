@@ -25,6 +25,10 @@ use crate::personality::HartTopology;
 /// packet's header and the link header of 32 each, and ranks of 8.
 pub const ADAPTER_MTU: u32 = 16 * 1024 + 32 + 32 + 8;
 
+/// The same of a frame that is a datagram: with its Ethernet header's 14 bytes, UDP's 8 and IPv6's 40 it fits an Ethernet of 1500,
+/// and bulk data are a multiple of 16.
+pub const UDP_MTU: u32 = 1432;
+
 /// Asks a kernel whether it lives: a byte on its console's line (`kernel/src/question.rs`).
 pub const QUESTION: &[u8] = b"?";
 
@@ -75,6 +79,8 @@ pub struct Machine {
     pub cores: Vec<usize>,
     /// Where the harts of each node are then.
     pub places: Vec<HartPlace>,
+    /// The NUMA node that all cores of each node are of, where this machine has several.
+    pub numa: Vec<Option<usize>>,
     /// Whether there is a network adapter.
     pub adapter: bool,
     /// Further options, as they are.
@@ -86,6 +92,8 @@ pub struct Machine {
 pub struct Identity {
     /// Its rank.
     pub rank: u32,
+    /// How many nodes this tool has started before it.
+    pub before: usize,
     /// Its boot arguments.
     pub bootargs: String,
     /// The fabric's listener.
@@ -96,6 +104,8 @@ pub struct Identity {
     pub line: Option<PathBuf>,
     /// So many nodes, if they share memory, which its standard input has.
     pub segment: Option<u32>,
+    /// The addresses of all nodes, with commas between, if they send each other datagrams.
+    pub udp: Option<String>,
     /// Where QEMU listens for its control protocol.
     pub control: PathBuf,
     /// The socket at which the node waits for a debugger before its first instruction.
@@ -124,7 +134,7 @@ fn smp(machine: &Machine) -> String {
 /// The words that a node's process is started with, where Linux is the board (`kernel/src/arch/linux/machine.rs`).
 fn words(machine: &Machine, place: &Identity) -> Vec<String> {
     let mut words = vec![format!("harts={}", machine.harts), format!("memory={}", machine.memory)];
-    let first = place.rank as usize * usize::from(machine.harts);
+    let first = place.before * usize::from(machine.harts);
     let cores = machine.cores.get(first..first + usize::from(machine.harts)).unwrap_or_default();
     if !cores.is_empty() {
         let cores: Vec<_> = cores.iter().map(ToString::to_string).collect();
@@ -133,7 +143,10 @@ fn words(machine: &Machine, place: &Identity) -> Vec<String> {
             |place: &HartPlace| format!("{}.{}.{}.{}", place.socket, place.cluster, place.core, place.thread);
         words.push(format!("places={}", machine.places.iter().map(place).collect::<Vec<_>>().join(",")));
     }
-    if machine.adapter {
+    words.extend(machine.numa.get(place.before).copied().flatten().map(|numa| format!("numa={numa}")));
+    if let Some(addresses) = &place.udp {
+        words.push(format!("udp={UDP_MTU},{},{addresses}", place.rank));
+    } else if machine.adapter {
         words.push(format!("torus={ADAPTER_MTU},{}", place.torus.display()));
         words.extend(place.tree.iter().map(|tree| format!("tree={TREE_MTU},{}", tree.display())));
     }
@@ -237,6 +250,8 @@ pub enum Exit {
     Signal(i32),
     /// Stopped by this tool, at the end of a failed run.
     TornDown,
+    /// Where another run has started it.
+    Elsewhere,
 }
 
 impl std::fmt::Display for Exit {
@@ -245,6 +260,7 @@ impl std::fmt::Display for Exit {
             Self::Code(code) => write!(f, "{code}"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
             Self::TornDown => f.write_str("stopped"),
+            Self::Elsewhere => f.write_str("elsewhere"),
         }
     }
 }
@@ -518,6 +534,7 @@ mod tests {
             processors: 2,
             cores: Vec::new(),
             places: Vec::new(),
+            numa: Vec::new(),
             adapter: true,
             options: Vec::new(),
         };

@@ -6,8 +6,11 @@
 //! outcome.expect_success();
 //! ```
 
+mod addresses;
+mod afar;
 mod cores;
 mod door;
+mod explain;
 mod faults;
 mod folder;
 mod harm;
@@ -21,6 +24,7 @@ mod record;
 mod room;
 mod segment;
 mod settings;
+mod sockets;
 mod state;
 mod watch;
 mod watched;
@@ -48,14 +52,17 @@ use crate::board::Board;
 use crate::console::MAX_HARTS;
 use crate::fabric::{self, Fabric, FabricHandle};
 use crate::firmware::{self, Instrument, Request};
-use crate::node::{self, Guest, Identity, Machine};
+use crate::node::{self, Exit, Guest, Identity, Machine};
 use crate::personality::{HartTopology, Personality, arguments};
 use crate::{image, jobs, setup};
+use addresses::Addresses;
+use afar::Afar;
 use cores::Cores;
 use faults::Plan;
 use io_nodes::IoNodes;
 use segment::Share;
 use settings::{Image, Pin};
+use sockets::short_folder;
 use state::State;
 use watch::Watch;
 use watched::{Firmware, Watched};
@@ -97,21 +104,31 @@ impl Run {
             self.check_job(shape, harts)?;
         }
         let way = Way::of(&self, shape.nodes(), harts);
-        let fresh = partition.as_ref().map_or(shape.nodes(), |partition| partition.missing());
+        let addresses = Addresses::of(&self, shape.nodes())?;
+        let here = addresses.as_ref().map_or_else(|| (0..shape.nodes()).collect(), |it| it.here.clone());
+        let fresh = partition.as_ref().map_or(here.len() as u32, |partition| partition.missing());
         room::check(shape.nodes(), fresh, self.memory)?;
         let plan = Plan::new(&self, shape)?;
         let (built, decoder) = partition.as_ref().and_then(|partition| partition.image().cloned()).unzip();
         let asked = Instant::now();
-        let mut machine = self.machine(shape, harts, topology, built)?;
+        let mut machine = self.machine(here.len(), harts, topology, built)?;
         let image_time = asked.elapsed();
         let load = |elf: &Path| match decoder {
             Some(decoder) => Ok(Firmware::with(decoder, elf, self.board.flat_at())),
             None => Firmware::load(elf, self.board.flat_at()),
         };
         let firmware = machine.elf.as_deref().map(load).transpose()?;
-        // Which jobs of a service run at once it has decided itself.
-        let waits = partition.is_none() || self.voice.is_quiet();
-        let _permit = waits.then(|| permits::Permit::wait(shape.nodes() as usize * usize::from(harts)));
+        let mut afar = None;
+        let mut life = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ()) as u32;
+        if let Some(addresses) = addresses.as_ref().filter(|it| it.elsewhere().next().is_some()) {
+            let mut others = Afar::listen(addresses, self.agreed(shape, harts)?, life)?;
+            life = others.gather(&self.voice, &self.interrupt)?;
+            afar = Some(others);
+        }
+        // Which jobs of a service run at once it has decided itself; one that is here in part does not wait while its other part
+        // does not end.
+        let waits = (partition.is_none() || self.voice.is_quiet()) && afar.is_none();
+        let _permit = waits.then(|| permits::Permit::wait(here.len() * usize::from(harts)));
         let folder = Folder::create(self.logs.as_deref())?;
         if let Some(tree) = self.board.tree(harts) {
             let path = folder.path().join("tree.dtb");
@@ -145,8 +162,21 @@ impl Run {
         if !self.board.is_emulated() && shape.nodes() > 1 {
             self.voice.say(&way.to_string());
         }
+        if self.explains {
+            let addresses = addresses.as_ref();
+            let plan = explain::Plan { nodes: shape.nodes(), here: &here, machine: &machine, way, addresses };
+            plan.lines(&Cores::of_this_machine()?).iter().for_each(|line| self.voice.say(line));
+        }
         let mut door = Door::open(sockets.path(), folder.path())?;
-        let places = Places { folder: &folder, fabric: &fabric, sockets: sockets.path(), way };
+        let places = Places {
+            folder: &folder,
+            fabric: &fabric,
+            sockets: sockets.path(),
+            way,
+            here: &here,
+            addresses: addresses.as_ref(),
+            life,
+        };
         let (nodes, consoles) = self.start(shape, topology, &machine, &places, partition.as_deref_mut())?;
         self.voice.busy(&format!("booting {} nodes", nodes.len()));
         let state = State {
@@ -175,6 +205,7 @@ impl Run {
             asks: self.gdb.is_empty() && !self.icount,
             kills: plan.kills,
             go_on: self.go_on,
+            afar,
             joined: None,
             harmed: None,
             ended: None,
@@ -183,7 +214,7 @@ impl Run {
         self.voice.idle();
         let waited = watch.joined.map(|joined| joined.elapsed());
         let mut remarks = faults::not_taken(&watch.kills, &links_down, waited.unwrap_or_default());
-        let Watch { mut nodes, joined, harmed, ended, .. } = watch;
+        let Watch { mut nodes, afar, joined, harmed, ended, .. } = watch;
         let failed = ending != Ending::Finished || nodes.iter().any(|node| node.outcome().failure.is_some());
         let dump = failed.then(|| {
             self.voice.busy("asking all nodes for their state");
@@ -206,10 +237,15 @@ impl Run {
             remarks.push(format!("{error:#}"));
         }
         let statistics = fabric.stop().context("the fabric failed")?;
-        let mut outcomes = Vec::new();
-        for (rank, node) in (0..).zip(nodes) {
+        let mut outcomes = vec![NodeOutcome::default(); shape.nodes() as usize];
+        for (rank, failure) in afar.iter().flat_map(Afar::failures) {
+            let (exit, failure) = (Some(Exit::Elsewhere), failure.cloned());
+            outcomes[rank as usize] = NodeOutcome { exit, failure, ..NodeOutcome::default() };
+        }
+        for node in nodes {
+            let rank = node.rank();
             let (outcome, guest) = node.into_parts();
-            outcomes.push(outcome);
+            outcomes[rank as usize] = outcome;
             if let Some(partition) = &mut partition {
                 partition.keep(rank, guest);
             }
@@ -320,34 +356,47 @@ impl Run {
         }
     }
 
+    /// What runs must agree on that start nodes of one job, in a line.
+    fn agreed(&self, shape: TorusShape, harts: u8) -> Result<String> {
+        let (mode, map): (kernel::personality::Mode, pami::mapping::MapOrder) =
+            (self.mode.into(), self.map.into());
+        let Self { job, contexts, agent, .. } = self;
+        let addresses = self.udp.as_deref().unwrap_or_default();
+        let arguments = arguments(&self.arguments)?;
+        Ok(format!(
+            "{job} torus={shape} udp={addresses} harts={harts} mode={mode} map={map} contexts={contexts} agent={agent} -- {arguments}"
+        ))
+    }
+
     /// Whether nodes are on the tree.
     fn has_tree(&self) -> bool {
         self.tree && !self.plain && self.adapter && self.board.has_tree()
     }
 
-    /// The cores that the harts of all nodes are bound to, if they are, and where those of a node are then.
-    fn cores(&self, shape: TorusShape, harts: u8) -> Result<(Vec<usize>, Vec<HartPlace>)> {
+    /// The cores that the harts of so many nodes are bound to, if they are.
+    fn cores(&self, nodes: usize, harts: u8) -> Result<Bound> {
         if matches!(self.pin, Pin::Nowhere) || self.board.is_emulated() {
-            return Ok((Vec::new(), Vec::new()));
+            return Ok(Bound::default());
         }
-        let (machine, harts, nodes) = (Cores::of_this_machine()?, usize::from(harts), shape.nodes() as usize);
+        let (machine, harts) = (Cores::of_this_machine()?, usize::from(harts));
         let mut cores = match &self.pin {
             Pin::To(list) => machine.listed(list, nodes * harts).context("--pin")?,
-            Pin::IfEnough | Pin::Nowhere => machine.enough(nodes * harts),
+            Pin::IfEnough | Pin::Nowhere => machine.enough(nodes, harts),
         };
         let places = machine.places(&mut cores, harts);
-        Ok((cores, places))
+        let numa = machine.numa_nodes(&cores, harts);
+        Ok(Bound { cores, places, numa })
     }
 
-    /// `built`: the image of all jobs, if it was built before.
+    /// That of so many nodes. `built`: the image of all jobs, if it was built before.
     fn machine(
         &self,
-        shape: TorusShape,
+        nodes: usize,
         harts: u8,
         topology: Option<HartTopology>,
         built: Option<PathBuf>,
     ) -> Result<Machine> {
-        let (cores, places) = self.cores(shape, harts)?;
+        let Bound { cores, places, numa } = self.cores(nodes, harts)?;
         let image = match &self.image {
             Image::Job if built.is_some() => built,
             Image::Job => {
@@ -394,6 +443,7 @@ impl Run {
             processors: core_count(),
             cores,
             places,
+            numa,
             adapter: self.adapter,
             options: self.options.clone(),
         })
@@ -404,7 +454,7 @@ impl Run {
         shape: TorusShape,
         topology: Option<HartTopology>,
         machine: &Machine,
-        &Places { folder, fabric, sockets, way }: &Places<'_>,
+        &Places { folder, fabric, sockets, way, here, addresses, life }: &Places<'_>,
         mut partition: Option<&mut Partition>,
     ) -> Result<(Vec<Watched>, Vec<std::process::ChildStdout>)> {
         let arguments = arguments(&self.arguments)?;
@@ -415,7 +465,7 @@ impl Run {
             contexts: self.contexts,
             tree: self.has_tree(),
             topology: topology.filter(|_| !self.board.tree_tells_topology(self.arch)),
-            life: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ()) as u32,
+            life,
             peers: self.peers,
             fabric: !self.plain,
             lossless: self.lossless,
@@ -431,7 +481,7 @@ impl Run {
         let nodes_of_segment = (way == Way::Segment).then(|| shape.nodes());
         let share =
             nodes_of_segment.map(|nodes| Share::new(nodes, machine.harts, self.memory)).transpose()?;
-        for rank in 0..shape.nodes() {
+        for (before, &rank) in here.iter().enumerate() {
             let bootargs = Personality { node: rank, ..personality }.to_string();
             let bootargs = self.bootargs.get(&rank).cloned().unwrap_or(bootargs);
             if let Some(partition) = &mut partition {
@@ -450,8 +500,18 @@ impl Run {
             let gdb = self.gdb.contains(&rank).then(|| sockets.join(format!("gdb-{rank}.sock")));
             let torus = fabric.socket(rank).to_owned();
             let tree = fabric.tree_socket(rank).map(Path::to_owned);
-            let place =
-                Identity { rank, bootargs, torus, tree, line: None, segment: nodes_of_segment, control, gdb };
+            let place = Identity {
+                rank,
+                before,
+                bootargs,
+                torus,
+                tree,
+                line: None,
+                segment: nodes_of_segment,
+                udp: addresses.map(Addresses::words),
+                control,
+                gdb,
+            };
             commands.push_str(&machine.emulator.display().to_string());
             for word in node::arguments(machine, &place) {
                 let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,".contains(c));
@@ -484,12 +544,25 @@ impl Run {
     }
 }
 
+/// What harts are bound to: as [`Machine`] has it.
+#[derive(Default)]
+struct Bound {
+    cores: Vec<usize>,
+    places: Vec<HartPlace>,
+    numa: Vec<Option<usize>>,
+}
+
 /// What the nodes of a run have around them.
 struct Places<'a> {
     folder: &'a Folder,
     fabric: &'a FabricHandle,
     sockets: &'a Path,
     way: Way,
+    /// The nodes that are to be started.
+    here: &'a [u32],
+    addresses: Option<&'a Addresses>,
+    /// What frames have in common.
+    life: u32,
 }
 
 /// What a debugger is told to come to a node's harts by `socket`; its image is `moved` against where it is linked for.
@@ -514,51 +587,6 @@ fn debugger(arch: crate::Arch) -> Option<String> {
     names.into_iter().chain(more).chain(own).find(|name| crate::workspace::on_path(name))
 }
 
-/// A folder for sockets: their paths must be shorter than 108 bytes.
-fn short_folder() -> Result<Sockets> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(SOCKETS);
-    let parent = parent_of_sockets();
-    sweep(&parent);
-    let folder = builder.tempdir_in(&parent).context("cannot make a folder for sockets")?;
-    let lock = std::fs::File::create(folder.path().join(LOCK)).and_then(|lock| lock.lock().map(|()| lock));
-    Ok(Sockets { _lock: lock.context("cannot lock the folder for sockets")?, folder })
-}
-
-/// Where folders for sockets are.
-fn parent_of_sockets() -> PathBuf {
-    let temporary = std::env::temp_dir();
-    if temporary.as_os_str().len() > 70 { "/tmp".into() } else { temporary }
-}
-
-/// What names of folders for sockets begin with, and the file that is locked while a run lives.
-const SOCKETS: &str = "pamir-";
-const LOCK: &str = "lock";
-
-/// A run's folder for sockets; gone with it.
-struct Sockets {
-    folder: tempfile::TempDir,
-    _lock: std::fs::File,
-}
-
-impl Sockets {
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-}
-
-/// Removes what runs left that were killed: folders whose lock nobody holds.
-fn sweep(parent: &Path) {
-    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-        let left = entry.file_name().to_str().is_some_and(|name| name.starts_with(SOCKETS))
-            && std::fs::File::open(entry.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
-        if left {
-            // What cannot be removed is somebody else's.
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -576,19 +604,5 @@ mod tests {
         let [target, image, attach] =
             ["extended-remote", "-exec job", "attach 2"].map(|word| monitored.find(word).expect("all of it"));
         assert!(target < image && image < attach, "{monitored}");
-    }
-
-    #[test]
-    fn x1_what_a_killed_run_left_is_swept_and_what_lives_is_not() {
-        let place = tempfile::tempdir().expect("a folder");
-        let [dead, alive, other] = ["pamir-dead", "pamir-alive", "else"].map(|name| place.path().join(name));
-        for folder in [&dead, &alive, &other] {
-            std::fs::create_dir(folder).expect("a folder");
-            std::fs::write(folder.join(LOCK), "").expect("a file");
-        }
-        let lock = std::fs::File::open(alive.join(LOCK)).expect("a file");
-        lock.lock().expect("a lock");
-        sweep(place.path());
-        assert!(!dead.exists() && alive.exists() && other.exists());
     }
 }

@@ -24,6 +24,9 @@ const FAULTS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIG
 /// What the process ends with if it cannot even start.
 const CANNOT_START: c_int = 71;
 
+/// NUMA nodes have numbers below this.
+const NUMA_NODES: usize = 1024;
+
 static COUNT: AtomicI32 = AtomicI32::new(0);
 static WORDS: AtomicPtr<*const c_char> = AtomicPtr::new(ptr::null_mut());
 
@@ -106,6 +109,18 @@ extern "C" fn enter(number: *mut c_void) -> *mut c_void {
 pub fn leave(code: c_int) -> ! {
     // SAFETY: ends the process at once, whatever its threads do; nothing of it is to be put in order.
     unsafe { libc::_exit(code) }
+}
+
+/// Has the host take these pages, which nobody has touched, from NUMA node `numa`, as long as that has some, whoever touches them
+/// first. Returns whether it does.
+pub fn prefer_numa(start: usize, bytes: usize, numa: usize) -> bool {
+    let mut nodes = [0u64; NUMA_NODES / 64];
+    let Some(word) = nodes.get_mut(numa / 64) else { return false };
+    *word = 1 << (numa % 64);
+    let how = libc::c_long::from(libc::MPOL_PREFERRED);
+    // SAFETY: it changes where pages are to lie, nothing of what is in them, and the host checks that they are this process's. It
+    // reads no more bits of `nodes` than it is told.
+    unsafe { libc::syscall(libc::SYS_mbind, start, bytes, how, nodes.as_ptr(), NUMA_NODES, 0usize) == 0 }
 }
 
 /// Where a signal is handled.

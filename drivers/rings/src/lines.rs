@@ -25,7 +25,7 @@ mod receiver;
 pub use receiver::{Arrival, Receiver};
 
 use crate::buffer::{RawSource, Source};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering, UnsafeCell, const_fn};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell, const_fn};
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::slice;
@@ -123,10 +123,10 @@ impl Default for Line {
     }
 }
 
-/// How many lines of a ring were given back since the start: the receiver writes it, the sender reads it now and then.
+/// How many lines of a ring were given back since the start, modulo 2^32: the receiver writes it, the sender reads it now and then.
 #[repr(align(64))]
 #[derive(Default)]
-pub struct Released(AtomicUsize);
+pub struct Released(AtomicU32);
 
 /// The storage does not make a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -157,9 +157,9 @@ struct Storage {
 }
 
 impl Storage {
-    /// Lines that were given back since the start.
+    /// Lines that were given back since the start, modulo 2^32.
     #[inline]
-    fn released(&self) -> usize {
+    fn released(&self) -> u32 {
         // Acquire: the receiver has read what was in the lines and in their copy slots.
         self.released.0.load(Ordering::Acquire)
     }
@@ -218,12 +218,12 @@ fn ring_at(
         // That of none that is looked for there before one is sent.
         lines[index & mask].mark.store((index.wrapping_add(BEHIND) as u64) << 32, Ordering::Relaxed);
     }
-    released.0.store(index, Ordering::Relaxed);
+    released.0.store(index as u32, Ordering::Relaxed);
     let storage = Storage { lines, mask, released, copies: NonNull::from(copies).cast(), copy_bytes };
     let sender = Sender {
         storage,
         tail: index,
-        released: index,
+        free_until: index.wrapping_add(lines.len()),
         slots,
         next_slot: 0,
         used_by: [None; COPY_SLOTS],
@@ -238,8 +238,8 @@ pub struct Sender {
     storage: Storage,
     /// Lines filled so far.
     tail: usize,
-    /// Lines given back, as last looked.
-    released: usize,
+    /// The line that is not known to have been given back, and all before it are.
+    free_until: usize,
     slots: usize,
     next_slot: usize,
     /// The line that used each copy slot last.
@@ -393,8 +393,8 @@ impl Sender {
 
     /// Whether the receiver may still use line number `line`, which was filled.
     fn holds(&self, line: usize) -> bool {
-        let is_back = |released: usize| released.wrapping_sub(line).cast_signed() > 0;
-        !is_back(self.released) && !is_back(self.storage.released())
+        let filled = self.tail.wrapping_sub(line);
+        filled <= self.storage.lines.len() && self.unreleased() >= filled
     }
 
     /// Takes back what was lent and not given back, from a receiver that is gone. What it was about to give back counts as given
@@ -425,17 +425,26 @@ impl Sender {
 
     #[inline]
     fn free_line(&mut self) -> Result<&'static Line, Refused> {
-        let len = self.storage.lines.len();
-        if self.tail.wrapping_sub(self.released) >= len {
-            self.released = self.storage.released();
-            if self.tail.wrapping_sub(self.released) >= len {
-                return Err(Refused::Full);
-            }
+        if self.tail == self.free_until {
+            self.look_for_free()?;
         }
         Ok(self.storage.line(self.tail))
     }
 
+    /// Lines that were filled and not given back.
+    fn unreleased(&self) -> usize {
+        (self.tail as u32).wrapping_sub(self.storage.released()) as usize
+    }
+
+    #[inline(never)]
+    fn look_for_free(&mut self) -> Result<(), Refused> {
+        let free = self.storage.lines.len() - self.unreleased();
+        self.free_until = self.tail.wrapping_add(free);
+        if free > 0 { Ok(()) } else { Err(Refused::Full) }
+    }
+
     /// The next copy slot, marked as used by the line at the tail.
+    #[inline(never)]
     fn free_slot(&mut self, len: usize) -> Result<NonNull<u8>, Refused> {
         if len > self.storage.copy_bytes || self.slots == 0 {
             return Err(Refused::TooLong);

@@ -25,6 +25,11 @@ pub const fn shared_bytes(nodes: usize, each: usize) -> Option<usize> {
     if all <= MOST_SHARED as u128 && each.is_multiple_of(4096) { Some(all as usize) } else { None }
 }
 
+/// Whether so many nodes have more harts together than there are cores for them.
+pub const fn is_crowded(nodes: usize, harts: usize, cores: usize) -> bool {
+    nodes * harts > cores
+}
+
 /// Ports that each of a node's `ports` may talk with, where `nodes` nodes reach each other's memory.
 pub const fn reach(ports: usize, nodes: usize) -> usize {
     ports * (1 + nodes)

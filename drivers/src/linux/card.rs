@@ -13,6 +13,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::fmt;
 use core::marker::PhantomData;
+use core::net::SocketAddr;
 use core::ops::Range;
 use core::slice;
 use heapless::Deque;
@@ -23,13 +24,13 @@ use rustix::net::{
 };
 
 /// Frames whose cookies were not asked for.
-const QUEUE: usize = 64;
+pub(super) const QUEUE: usize = 64;
 /// Bytes of the length before a frame.
 const PREFIX: usize = 4;
 /// Bytes that are read at once, at most.
 const INPUT: usize = 256 << 10;
 /// See [`Card::next`].
-const RESTS: u32 = 63;
+pub(super) const RESTS: u32 = 63;
 
 /// Why there is no card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +39,10 @@ pub enum CardError {
     NoFabric(Errno),
     /// Frames would not fit into what is read at once.
     Mtu(u16),
+    /// The list of all nodes' addresses has none of this one.
+    NoAddress,
+    /// The node's address cannot be had on this machine.
+    Bind(SocketAddr, Errno),
 }
 
 impl fmt::Display for CardError {
@@ -47,6 +52,10 @@ impl fmt::Display for CardError {
                 write!(f, "the fabric cannot be reached (error {})", error.raw_os_error())
             }
             Self::Mtu(mtu) => write!(f, "frames of {mtu} bytes are too long"),
+            Self::NoAddress => f.write_str("this node has no address in the list of them"),
+            Self::Bind(address, error) => {
+                write!(f, "the address {address} cannot be bound (error {})", error.raw_os_error())
+            }
         }
     }
 }
@@ -231,7 +240,7 @@ impl<H> Card<H> {
 ///
 /// # Safety
 /// They are readable and unchanged as long as the result lives.
-unsafe fn bytes<'a>(lent: Lent) -> &'a [u8] {
+pub(super) unsafe fn bytes<'a>(lent: Lent) -> &'a [u8] {
     if lent.len == 0 {
         return &[];
     }

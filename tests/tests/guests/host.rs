@@ -2,11 +2,13 @@
 
 use super::liveness::{expect_death, expect_suspect};
 use rustix::process::{Pid, Signal, kill_process};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tests::{count_lines, expect_clean, expect_success_on_a_bad_wire, long, processor_time, tool};
+use xtask::firmware::{Request, build};
 use xtask::node::Exit;
+use xtask::progress::Voice;
 use xtask::run::{Ending, Way};
 use xtask::setup::has_nightly_source;
 use xtask::{Arch, Board, KillWhen, Level, Mode, Outcome, Run};
@@ -311,6 +313,49 @@ fn processes_with(word: &str) -> Vec<std::path::PathBuf> {
 fn command_line(process: &std::path::Path) -> String {
     let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&line).replace('\0', " ")
+}
+
+/// There is one NUMA node at least, wherever memory can be asked for of one.
+#[test]
+fn h1_a_nodes_memory_is_asked_for_where_it_is_told_whoever_touches_it() {
+    let image = build(&Request::new(Arch::Native, "idle"), &Voice::quiet()).unwrap();
+    let mut command = Command::new(image);
+    command.args(["harts=1", "memory=64", "numa=0"]);
+    command.arg("bootargs=node=0 torus=1 job=idle -- --seconds 3600");
+    let mut node = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let maps = PathBuf::from(format!("/proc/{}/numa_maps", node.id()));
+    let (begun, mut asked) = (Instant::now(), !maps.exists());
+    if asked {
+        eprintln!("skipped: the host knows no NUMA nodes");
+    }
+    while !asked && node.try_wait().unwrap().is_none() && begun.elapsed() < DEADLINE {
+        // Of all 64 MiB as one, of which most is never touched.
+        asked = std::fs::read_to_string(&maps).is_ok_and(|maps| maps.contains(" prefer:0 "));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    node.kill().unwrap();
+    node.wait().unwrap();
+    assert!(asked, "no memory is of NUMA node 0");
+}
+
+#[test]
+fn h2_what_goes_which_way_is_said_at_the_start() {
+    let udp = ["--udp", "127.0.0.1:17170,127.0.0.1:17171"];
+    for (words, said) in [
+        (&["--torus", "2"][..], &["mapped by all", "process_vm_readv"][..]),
+        (&["--torus", "2", "--fabric"], &["Unix socket to this command", "--fabric says so"]),
+        (&udp, &["node 0 at 127.0.0.1:17170 (here)", "up to 1432 bytes"]),
+    ] {
+        let mut command = Command::new(tool());
+        command.args(["host", "hello", "--explain"]).args(words);
+        let done = command.output().unwrap();
+        let text = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{text}");
+        for line in ["harts: 2 nodes", "this machine: ", "cores: ", "waits: ", "collectives: "] {
+            assert!(text.contains(&format!("pamir:   {line}")), "{line}: {text}");
+        }
+        said.iter().for_each(|word| assert!(text.contains(word), "{word}: {text}"));
+    }
 }
 
 /// The folder of the sockets of a run with these logs, once its nodes are started. Their command lines name it.

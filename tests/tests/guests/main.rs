@@ -14,6 +14,7 @@ mod fences;
 mod firmware;
 mod host;
 mod host_jobs;
+mod host_udp;
 mod inspect;
 mod instructions;
 mod io;

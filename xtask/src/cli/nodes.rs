@@ -42,6 +42,19 @@ pub(super) struct Host {
     /// Send messages through the fabric, as between emulated nodes, and have no memory in common: no node can harm another's
     #[arg(long)]
     fabric: bool,
+    /// Send messages in UDP datagrams from node to node, and have no memory in common: the address and port of each node, in the
+    /// order of their numbers, as in 10.9.0.1:7000,10.9.0.2:7000 or [fd00::1]:7000,[fd00::2]:7000
+    ///
+    /// A plain Ethernet, as with --plain. Nothing is encrypted, and nobody proves who he is: for networks that are trusted.
+    #[arg(long, value_name = "ADDRESSES", conflicts_with_all = ["fabric", "plain"])]
+    udp: Option<String>,
+    /// Say at the start, in a few lines, how messages go and are copied, how harts wait, and on which cores they are
+    #[arg(long)]
+    explain: bool,
+    /// Start these nodes of --udp alone, as in 0-3,8; the others are started by the same command with another --here, on this
+    /// machine or another, before or after it [default: all]
+    #[arg(long, value_name = "LIST", requires = "udp")]
+    here: Option<String>,
     /// Instruction set of the nodes: this machine's own, or aarch64, with QEMU in the place of the processor
     #[arg(long, value_parser = processes(), default_value = Arch::Native.name())]
     arch: Arch,
@@ -271,14 +284,19 @@ impl Host {
     }
 
     pub(super) fn into_run(mut self) -> Run {
-        self.nodes.torus = self.nodes.torus.or(self.count.map(|count| count.to_string()));
+        let addresses = self.udp.as_ref().map(|addresses| addresses.split(',').count());
+        let count = self.count.map(|count| count.to_string()).or(addresses.map(|count| count.to_string()));
+        self.nodes.torus = self.nodes.torus.or(count);
         let run = self
             .nodes
             .into_run(Board::Linux)
             .arch(self.arch)
             .by_fabric(self.fabric)
             .races(self.races)
+            .explains(self.explain)
             .bound();
+        let run = self.udp.into_iter().fold(run, Run::udp);
+        let run = self.here.into_iter().fold(run, Run::here);
         self.pin.into_iter().fold(run, Run::pin)
     }
 }

@@ -10,6 +10,7 @@
 //! | chip | that share the last level of cache and a NUMA node |
 //! | processor | that are of one socket (`physical_package_id`) |
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -71,10 +72,72 @@ impl Cores {
         Ok(Self { system: SYSTEM.into(), allowed })
     }
 
-    /// The cores of so many harts, if there are enough for all; else none: they run where the host likes.
-    pub fn enough(&self, harts: usize) -> Vec<usize> {
-        let cores: Vec<_> = self.allowed.iter().copied().take(harts).collect();
-        if cores.len() < harts { Vec::new() } else { cores }
+    /// The cores of so many nodes of `harts` harts, node by node, if there are enough for all; else none: they run where the host
+    /// likes. Those of a node are of one chip, as long as one has enough, and of the same socket else; first threads of cores come
+    /// first.
+    pub fn enough(&self, nodes: usize, harts: usize) -> Vec<usize> {
+        if self.allowed.len() < nodes * harts {
+            return Vec::new();
+        }
+        let mut free: Vec<_> = self.allowed.iter().map(|&core| (core, self.spot(core))).collect();
+        free.sort_by_key(|&(core, spot)| (spot.socket, spot.chip, core));
+        // How many threads of its core come before each: in this order they are taken.
+        let (mut siblings, mut all) = (BTreeMap::new(), Vec::new());
+        free.sort_by_cached_key(|&(_, spot)| {
+            let before = siblings.entry((spot.socket, spot.core)).or_insert(0);
+            *before += 1;
+            *before
+        });
+        for _ in 0..nodes {
+            let together = |same: &dyn Fn(&Spot, &Spot) -> bool| {
+                let first = free
+                    .iter()
+                    .find(|(_, first)| free.iter().filter(|(_, other)| same(first, other)).count() >= harts);
+                first.map(|&(_, first)| {
+                    let cores = free.iter().filter(|(_, other)| same(&first, other)).map(|&(core, _)| core);
+                    cores.take(harts).collect::<Vec<_>>()
+                })
+            };
+            let is_socket = |a: &Spot, b: &Spot| a.socket == b.socket;
+            let is_chip = |a: &Spot, b: &Spot| is_socket(a, b) && a.chip == b.chip;
+            let own = together(&is_chip).or_else(|| together(&is_socket)).or_else(|| together(&|_, _| true));
+            let own = own.unwrap_or_default();
+            free.retain(|(core, _)| !own.contains(core));
+            all.extend(own);
+        }
+        all
+    }
+
+    /// The NUMA node that all cores of each node are of, if this machine has several.
+    pub fn numa_nodes(&self, cores: &[usize], harts: usize) -> Vec<Option<usize>> {
+        let of = |&core: &usize| self.numa(core);
+        let several = self.allowed.iter().map(of).collect::<BTreeSet<_>>().len() > 1;
+        let node = |cores: &[usize]| {
+            let first = of(cores.first()?);
+            (several && cores.iter().all(|core| of(core) == first)).then_some(first)
+        };
+        cores.chunks(harts.max(1)).map(node).collect()
+    }
+
+    /// What they are, in words.
+    pub fn words(&self) -> String {
+        let spots: Vec<_> = self.allowed.iter().map(|&core| self.spot(core)).collect();
+        let count = |of: fn(&Spot) -> [usize; 3], what: &str| {
+            let count = spots.iter().map(of).collect::<BTreeSet<_>>().len();
+            format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+        };
+        let parts = [
+            count(|spot| [spot.socket, 0, 0], "socket"),
+            count(|spot| [spot.chip.0, 0, 0], "NUMA node"),
+            count(|spot| [spot.socket, spot.chip.0, spot.chip.1], "last-level cache"),
+            count(|spot| [spot.socket, spot.core, 0], "core"),
+            count(|spot| [spot.thread, 0, 0], "thread"),
+        ];
+        format!(
+            "this machine: processors {} are for this command: {}",
+            ranges(&self.allowed),
+            parts.join(", ")
+        )
     }
 
     /// The cores of so many harts by a list of them, as in `0-3,8`: one after the other, and from the first again if there are
@@ -182,7 +245,7 @@ fn read(file: &Path) -> Option<String> {
 }
 
 /// Numbers and ranges of them between commas, as the host writes them.
-fn list(words: &str) -> Option<Vec<usize>> {
+pub(super) fn list(words: &str) -> Option<Vec<usize>> {
     let mut all = Vec::new();
     for word in words.split(',').filter(|_| !words.is_empty()) {
         let (first, last) = word.split_once('-').unwrap_or((word, word));
@@ -196,7 +259,7 @@ fn list(words: &str) -> Option<Vec<usize>> {
 }
 
 /// The same, of numbers that rise.
-fn ranges(cores: &[usize]) -> String {
+pub(super) fn ranges(cores: &[usize]) -> String {
     let runs = cores.chunk_by(|&a, &b| a + 1 == b);
     let run = |run: &[usize]| match run {
         [first, .., last] => format!("{first}-{last}"),

@@ -112,8 +112,41 @@ fn h1_harts_go_to_the_cores_of_a_list_and_again_to_the_first() {
     let cores = fake.cores(&[0, 1, 2, 3, 8]);
     assert_eq!(cores.listed("1-3,8", 3).expect("cores"), [1, 2, 3]);
     assert_eq!(cores.listed("8,0", 5).expect("cores"), [8, 0, 8, 0, 8]);
-    assert_eq!(cores.enough(3), [0, 1, 2]);
-    assert!(cores.enough(6).is_empty());
+    assert_eq!(cores.enough(1, 3), [0, 1, 2]);
+    assert!(cores.enough(3, 2).is_empty());
+}
+
+#[test]
+fn h1_harts_of_a_node_have_cores_that_share_a_cache_and_memory_where_they_can() {
+    let fake = Fake::large();
+    let all = fake.cores(&(0..16).collect::<Vec<_>>());
+    // First threads first, and no node over two chips while one has enough.
+    assert_eq!(all.enough(4, 2), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(all.enough(8, 2), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+    assert_eq!(all.enough(4, 4), [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15]);
+    // By number the second and third would each lie on two chips.
+    assert_eq!(all.enough(4, 3), [0, 1, 8, 2, 3, 10, 4, 5, 12, 6, 7, 14]);
+    assert_eq!(all.enough(2, 6), [0, 1, 2, 3, 8, 9, 4, 5, 6, 7, 12, 13]);
+    assert_eq!(all.enough(1, 16).len(), 16);
+    assert!(all.enough(1, 17).is_empty());
+    // What is left of both sockets is taken at last.
+    assert_eq!(fake.cores(&[2, 3, 4]).enough(1, 3), [2, 3, 4]);
+}
+
+#[test]
+fn h1_a_nodes_memory_is_of_the_numa_node_of_all_its_cores_if_there_are_several() {
+    let fake = Fake::large();
+    let all = fake.cores(&(0..16).collect::<Vec<_>>());
+    assert_eq!(all.numa_nodes(&[0, 9, 4, 15, 3, 4], 2), [Some(0), Some(1), None]);
+    assert!(all.numa_nodes(&[], 2).is_empty());
+    // With one there is nothing to choose.
+    assert_eq!(fake.cores(&[0, 1, 2, 3]).numa_nodes(&[0, 1, 2, 3], 2), [None, None]);
+    let words = all.words();
+    assert!(
+        words.ends_with("2 sockets, 2 NUMA nodes, 4 last-level caches, 8 cores, 16 threads")
+            && words.contains("0-15"),
+        "{words}"
+    );
 }
 
 #[test]

@@ -175,7 +175,7 @@ pub fn living_runs(parent: Option<&Path>, run: Option<&str>) -> Result<(Vec<Livi
 
 /// The living runs of this workspace whose sockets are in folders of `parent`, or where runs have theirs, by name.
 pub fn living(parent: Option<&Path>) -> Vec<Living> {
-    let parent = parent.map_or_else(super::parent_of_sockets, Path::to_owned);
+    let parent = parent.map_or_else(super::sockets::parent_of_sockets, Path::to_owned);
     let folders = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut living: Vec<_> = folders
         .filter_map(|folder| {

@@ -22,7 +22,7 @@ pub struct Look {
     pub links: Vec<(String, Traffic)>,
     /// Why no links are counted, if they are not.
     pub uncounted: Option<String>,
-    /// The node that the next look is to begin with, as this one took its time.
+    /// Which of the nodes here the next look is to begin with, as this one took its time.
     pub next: u32,
 }
 
@@ -37,6 +37,13 @@ pub struct NodeLook {
     pub frames: Option<[Traffic; 2]>,
     /// What it does itself, if it was read this time.
     pub own: Option<OwnLook>,
+}
+
+impl NodeLook {
+    /// One that another run has started.
+    pub fn elsewhere() -> Self {
+        Self { life: "elsewhere".into(), ..Self::default() }
+    }
 }
 
 /// What a node does, read out of its memory and its harts.

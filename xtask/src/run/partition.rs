@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use super::sockets::{Sockets, short_folder};
 use super::watched::Watched;
-use super::{Sockets, short_folder};
 use crate::log::Decoder;
 use crate::node::{Guest, Identity, Machine, TORUS};
 use crate::qmp::Control;
@@ -139,11 +139,13 @@ impl Partition {
             let place = &self.places[rank];
             let identity = Identity {
                 rank: number,
+                before: rank,
                 bootargs: ASKS.into(),
                 torus: self.socket(place, "torus"),
                 tree: tree.then(|| self.socket(place, "tree")),
                 line: Some(self.socket(place, "line")),
                 segment: None,
+                udp: None,
                 control,
                 gdb: None,
             };

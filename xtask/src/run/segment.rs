@@ -32,6 +32,8 @@ pub enum Way {
     Segment,
     /// Through the fabric, because of this.
     Fabric(&'static str),
+    /// In UDP datagrams, from each node's address to another's.
+    Udp,
 }
 
 impl std::fmt::Display for Way {
@@ -39,13 +41,22 @@ impl std::fmt::Display for Way {
         match self {
             Self::Segment => f.write_str("messages go through memory that the nodes share"),
             Self::Fabric(why) => write!(f, "messages go through the fabric: {why}"),
+            Self::Udp => f.write_str("messages go in UDP datagrams, between all nodes alike"),
         }
     }
 }
 
 impl Way {
+    /// Whether what goes this way is counted outside of the nodes.
+    pub fn is_counted(self) -> bool {
+        matches!(self, Self::Fabric(_))
+    }
+
     /// That of a run with so many nodes of so many harts each.
     pub fn of(run: &Run, nodes: u32, harts: u8) -> Self {
+        if run.udp.is_some() {
+            return Self::Udp;
+        }
         let (count, harts) = (nodes as usize, usize::from(harts));
         let tasks = if run.mode == Mode::Vn { harts } else { 1 };
         let ports = CLIENTS * tasks * usize::from(run.contexts);
@@ -148,6 +159,7 @@ mod tests {
             assert!(matches!(way, Way::Fabric(why) if why.contains(word)), "{word}: {way}");
         }
         assert!(matches!(Way::of(&run(), 1, 4), Way::Fabric(_)));
+        assert_eq!(Way::of(&run().udp("127.0.0.1:7000,127.0.0.1:7001"), 2, 1), Way::Udp);
         for (run, nodes, harts, word) in [
             (run(), 61, 4, "240 harts"),
             (run().mode(Mode::Vn), 16, 16, "240 harts"),

@@ -69,6 +69,9 @@ pub struct Run {
     pub(super) plain: bool,
     pub(super) baud: Option<u32>,
     pub(super) by_fabric: bool,
+    pub(super) explains: bool,
+    pub(super) udp: Option<String>,
+    pub(super) here: Option<String>,
     pub(super) races: bool,
     pub(super) counts_links: bool,
     pub(super) agent: bool,
@@ -119,6 +122,9 @@ impl Run {
             plain: false,
             baud: None,
             by_fabric: false,
+            explains: false,
+            udp: None,
+            here: None,
             races: false,
             counts_links: false,
             agent: false,
@@ -237,6 +243,26 @@ impl Run {
     /// Whether nodes that are processes of this machine send packets through the fabric, though they could share memory.
     pub fn by_fabric(mut self, by_fabric: bool) -> Self {
         self.by_fabric = by_fabric;
+        self
+    }
+
+    /// Whether it is said at the start what goes which way, and why, on nodes that are processes of this machine.
+    pub fn explains(mut self, explains: bool) -> Self {
+        self.explains = explains;
+        self
+    }
+
+    /// Nodes that are processes send each other UDP datagrams, as on a plain Ethernet: each at its address and port of this list,
+    /// in the order of their numbers, as in `10.9.0.1:7000,10.9.0.2:7000` or `[::1]:7000,[::1]:7001`.
+    pub fn udp(mut self, addresses: impl Into<String>) -> Self {
+        self.udp = Some(addresses.into());
+        self.plain()
+    }
+
+    /// Which of the nodes [at addresses](Self::udp) this starts, as in `0-3,8`: all if nothing is said. The others are another run's,
+    /// on this machine or another, which is waited for.
+    pub fn here(mut self, nodes: impl Into<String>) -> Self {
+        self.here = Some(nodes.into());
         self
     }
 

@@ -78,9 +78,12 @@ impl State<'_> {
             }
             Question::Node(rank) => rank,
         };
-        let count = nodes.len();
-        let node = nodes.get_mut(rank as usize);
-        let node = node.ok_or_else(|| format!("there is no node {rank}: the last one is {}", count - 1))?;
+        let last = self.shape.nodes() - 1;
+        let node = nodes.iter_mut().find(|node| node.rank() == rank);
+        let node = node.ok_or_else(|| match rank <= last {
+            true => format!("node {rank} was not started here"),
+            false => format!("there is no node {rank}: the last one is {last}"),
+        })?;
         let mut text = self.node(node, Reading::Living);
         if !self.emulated {
             let why = "a process of this machine has no control channel: gdb can tell";
@@ -121,10 +124,10 @@ impl State<'_> {
         text
     }
 
-    /// All nodes at this moment. What each does itself is read from node `first` on, around to it, while there is time.
+    /// All nodes at this moment. What each of those here does itself is read from the one in place `first` on, around to it, while there is time.
     fn look(&self, nodes: &mut [Watched], joined: bool, first: u32, statistics: &Statistics) -> Look {
         let (now, count) = (Instant::now(), nodes.len() as u32);
-        let counted = self.way != Way::Segment;
+        let counted = self.way.is_counted();
         let mut look = Look {
             words: self.words.clone(),
             elapsed: self.begun.elapsed(),
@@ -132,9 +135,10 @@ impl State<'_> {
             links: statistics.used_links(self.shape),
             uncounted: (!counted).then(|| self.way.to_string()),
             next: first % count.max(1),
-            nodes: Vec::new(),
+            nodes: (0..self.shape.nodes()).map(|_| NodeLook::elsewhere()).collect(),
         };
-        for (rank, node) in nodes.iter_mut().enumerate() {
+        for node in nodes.iter_mut() {
+            let rank = node.rank() as usize;
             let torus = statistics.nodes.get(rank).filter(|_| counted);
             let tree = statistics.tree.as_ref().and_then(|tree| tree.nodes.get(rank));
             let frames = torus.map(|torus| {
@@ -146,16 +150,16 @@ impl State<'_> {
                 frames
             });
             let lives = node.outcome().exit.is_none();
-            look.nodes.push(NodeLook { lives, life: life(node), frames, own: None });
+            look.nodes[rank] = NodeLook { lives, life: life(node), frames, own: None };
         }
         for _ in 0..count {
             if now.elapsed() > LOOK_TIME {
                 break;
             }
-            let rank = look.next as usize;
+            let node = nodes.get_mut(look.next as usize);
             look.next = (look.next + 1) % count;
-            if let (Some(node), Some(told)) = (nodes.get_mut(rank), look.nodes.get_mut(rank)) {
-                told.own = self.own(node);
+            if let Some(node) = node {
+                look.nodes[node.rank() as usize].own = self.own(node);
             }
         }
         look
@@ -189,7 +193,7 @@ impl State<'_> {
 
     /// What a node has sent and was given, and what left its router over each link that was used.
     fn network(&self, statistics: &Statistics, rank: u32) -> String {
-        if self.way == Way::Segment {
+        if !self.way.is_counted() {
             return self.way.to_string();
         }
         let Some(node) = statistics.nodes.get(rank as usize) else { return statistics.complaints.join("; ") };

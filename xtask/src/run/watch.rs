@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use mio::unix::pipe::Receiver;
 use mio::{Events, Interest, Poll, Token};
 
+use super::afar::Afar;
 use super::door::Door;
 use super::harm::{Harm, Kill, KillWhen, Victim};
 use super::io_nodes::IoNodes;
@@ -33,7 +34,7 @@ const TICKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(50
 
 /// A run under watch.
 pub struct Watch<'a> {
-    /// The nodes by rank.
+    /// The nodes that were started here, by rising rank.
     pub nodes: Vec<Watched>,
     /// Their network.
     pub fabric: &'a FabricHandle,
@@ -61,6 +62,8 @@ pub struct Watch<'a> {
     pub kills: Vec<Kill>,
     /// Whether a node's failure leaves the others until the deadline.
     pub go_on: bool,
+    /// Those that others have started, if there are any.
+    pub afar: Option<Afar>,
     /// When all had joined.
     pub joined: Option<Instant>,
     /// When a node was first killed or cut off.
@@ -80,9 +83,9 @@ impl Watch<'_> {
         let mut poll = Poll::new().context("no event loop")?;
         let mut events = Events::with_capacity(256);
         let mut consoles: Vec<Receiver> = consoles.into_iter().map(Receiver::from).collect();
-        for (rank, console) in consoles.iter_mut().enumerate() {
+        for (place, console) in consoles.iter_mut().enumerate() {
             console.set_nonblocking(true)?;
-            poll.registry().register(console, Token(rank), Interest::READABLE)?;
+            poll.registry().register(console, Token(place), Interest::READABLE)?;
         }
         let mut failed: Option<Instant> = None;
         let mut life = Life::new(self.nodes.len(), self.silence, self.asks);
@@ -119,16 +122,21 @@ impl Watch<'_> {
             self.harm_due(&mut passing, &turn)?;
             life.feel(&turn, &mut self.nodes, self.fabric, self.voice)?;
             life.look(&mut self.nodes, self.fabric)?;
+            if let Some(afar) = &mut self.afar {
+                afar.turn(&turn, self.nodes.iter().map(Watched::outcome), self.silence);
+            }
             self.show();
             let joined = self.joined.is_some();
             self.door.answer(|question| self.state.answer(&mut self.nodes, joined, question));
-            if self.nodes.iter().all(|node| node.outcome().exit.is_some()) {
+            let over = self.afar.as_ref().is_none_or(Afar::is_over);
+            if over && self.nodes.iter().all(|node| node.outcome().exit.is_some()) {
                 return Ok(Ending::Finished);
             }
             if self.interrupt.load(Ordering::Relaxed) {
                 return Ok(Ending::Interrupted);
             }
-            if failed.is_none() && self.nodes.iter().any(|node| node.outcome().failure.is_some()) {
+            let lost = self.afar.iter().flat_map(Afar::failures).any(|(_, why)| why.is_some());
+            if failed.is_none() && (lost || self.nodes.iter().any(|node| node.outcome().failure.is_some())) {
                 failed = Some(Instant::now());
             }
             let leaving = |node: &Watched| node.outcome().failure.is_some() && node.outcome().exit.is_none();
@@ -144,10 +152,10 @@ impl Watch<'_> {
     }
 
     /// Reads a console until it has no more for now: readiness is told once per change.
-    fn listen(&mut self, rank: usize, console: &mut Receiver) -> Result<()> {
+    fn listen(&mut self, place: usize, console: &mut Receiver) -> Result<()> {
         let mut bytes = [0; 64 * 1024];
-        let nodes = self.nodes.len() as u32;
-        let node = &mut self.nodes[rank];
+        let nodes = self.state.shape.nodes();
+        let node = &mut self.nodes[place];
         while !node.is_silent() {
             let length = match console.read(&mut bytes) {
                 Ok(length) => length,
@@ -156,7 +164,8 @@ impl Watch<'_> {
                 // An emulator that was killed had not read all that it was told.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => 0,
                 Err(error) => {
-                    return Err(error).with_context(|| format!("reading the console of node {rank}"));
+                    return Err(error)
+                        .with_context(|| format!("reading the console of node {}", node.rank()));
                 }
             };
             let had_ended = node.outcome().end().is_some();
@@ -193,7 +202,7 @@ impl Watch<'_> {
         });
         for Passing { victim, harm, .. } in passing.extract_if(.., |passing| passing.pass(turn)) {
             let node = match victim {
-                Victim::Node(rank) => self.nodes.get_mut(rank as usize),
+                Victim::Node(rank) => self.nodes.iter_mut().find(|node| node.rank() == rank),
                 Victim::IoNode(number) => {
                     self.io_nodes.resume(number);
                     continue;
@@ -221,7 +230,7 @@ impl Watch<'_> {
                     continue;
                 }
             };
-            let Some(node) = self.nodes.get_mut(rank as usize) else { continue };
+            let Some(node) = self.nodes.iter_mut().find(|node| node.rank() == rank) else { continue };
             if left.is_none() {
                 self.harmed.get_or_insert_with(Instant::now);
             }

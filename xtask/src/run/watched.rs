@@ -323,7 +323,7 @@ impl Watched {
         match (self.outcome.status(), exit) {
             (Some(0), None | Some(Exit::Code(0)))
             | (None, None)
-            | (_, Some(Exit::TornDown | Exit::Signal(_))) => None,
+            | (_, Some(Exit::TornDown | Exit::Signal(_) | Exit::Elsewhere)) => None,
             (Some(0), Some(Exit::Code(code))) => Some(format!(
                 "{node} ended its job with status 0, but the emulator with code {code}{}",
                 self.complaint()

@@ -31,12 +31,11 @@ impl Receiver {
         let head = self.head;
         let line = self.storage.line(head);
         let mark = line.mark.load(Ordering::Acquire);
-        if number(mark) != head as u32 || self.storage.released() != head {
+        if number(mark) != head as u32 || self.storage.released() != head as u32 {
             return None;
         }
-        let released = self.storage.released;
         self.head = head.wrapping_add(1);
-        Some(Arrival { line, mark, released, end: self.head })
+        Some(Arrival { line, mark, released: self.storage.released })
     }
 
     /// The word of the gate that is next, if one is.
@@ -51,9 +50,9 @@ impl Receiver {
     /// Passes the gate that is next, if one is.
     pub fn pass_gate(&mut self) {
         // One that is held has its line given back first.
-        if self.gate().is_some() && self.storage.released() == self.head {
+        if self.gate().is_some() && self.storage.released() == self.head as u32 {
             self.head = self.head.wrapping_add(1);
-            self.storage.released.0.store(self.head, Ordering::Release);
+            self.storage.released.0.store(self.head as u32, Ordering::Release);
         }
     }
 
@@ -75,9 +74,8 @@ pub struct Arrival {
     line: &'static Line,
     /// Its mark, which stays so.
     mark: u64,
-    /// Where it is said that lines are given back, and how many have been when this one is.
+    /// Where it is said that lines are given back.
     released: &'static Released,
-    end: usize,
 }
 
 // SAFETY: an arrival only reads, and gives a line back that is its own to give; sources may end on any thread.
@@ -177,6 +175,6 @@ impl Drop for Arrival {
             self.line.mark.store(without_form(self.mark), Ordering::Relaxed);
         }
         // Release: all was read before the sender writes again.
-        self.released.0.store(self.end, Ordering::Release);
+        self.released.0.store(number(self.mark).wrapping_add(1), Ordering::Release);
     }
 }

@@ -436,6 +436,8 @@ impl<P: Platform, N: Network> NodePort<P, N> {
         let sender = arrival.port();
         drop(arrival);
         match self.sender {
+            // Another node's is not found by a look at a table.
+            _ if !P::NEAR => self.unit.tell_sender(sender),
             Some((number, state)) if number == sender => MessageUnit::<P, N>::tell(state),
             _ => self.tell_another(sender),
         }

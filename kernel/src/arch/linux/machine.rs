@@ -6,7 +6,9 @@
 //! | `cores=A,B,..` | the host's cores that they are bound to, by number; else they run where the host likes |
 //! | `places=S.C.K.T,..` | where each of them is then: its socket, cluster, core and thread |
 //! | `memory=N` | MiB of memory |
+//! | `numa=N` | they are to be of this NUMA node, if it has as many |
 //! | `torus=MTU,PATH`, `tree=MTU,PATH` | the fabric's listeners for the node's cards, with the bytes of a frame behind its header |
+//! | `udp=MTU,K,ADDRESS,ADDRESS,..` | this is node K of those at these addresses, IP and port, in the place of `torus`: frames are datagrams between them |
 //! | `segment=K,N,C` | this is node K of N, all of the torus, on C cores, whose memory the standard input has (`drivers::linux::Peers`) |
 //! | `bootargs=WORDS` | the personality |
 
@@ -19,6 +21,7 @@ use drivers::linux::{self, Peers, Shape};
 use drivers::near::Near;
 use heapless::Vec;
 use pami::affinity::HartPlace;
+use rings::segment::is_crowded as is_crowded_by;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use spin::Once;
@@ -89,8 +92,18 @@ fn memory() -> Region {
         // SAFETY: a new mapping, wherever the host likes.
         let memory = unsafe { mmap_anonymous(ptr::null_mut(), bytes, protection, flags) };
         let Ok(memory) = memory else { refuse("the host gives no memory for this node") };
-        Region { start: memory.expose_provenance(), bytes }
+        near_harts(Region { start: memory.expose_provenance(), bytes })
     })
+}
+
+/// This memory, which nobody has touched, on the NUMA node of the node's harts if that was told, whoever touches it first: another
+/// node may, where they share memory.
+fn near_harts(memory: Region) -> Region {
+    if let Some(numa) = number("numa") {
+        // Memory that lies elsewhere costs time alone.
+        let _ = boot::prefer_numa(memory.start, memory.bytes, numa);
+    }
+    memory
 }
 
 /// The node's part of memory that nodes share; each has so many bytes of it.
@@ -103,13 +116,13 @@ fn share(word: &str, bytes: usize) -> Region {
     let (Some((node, nodes, cores)), Some(harts)) = (numbers(), number("harts")) else {
         refuse("the word `segment` is to be a node, how many there are, and cores, with commas between");
     };
-    if !*CROWDED.call_once(|| nodes * harts > cores) {
+    if !*CROWDED.call_once(|| is_crowded_by(nodes, harts, cores)) {
         linux::register_fences();
     }
     match Peers::receive(linux::standard_input(), Shape { node, nodes, harts, bytes }) {
         Ok(peers) => {
             let (start, bytes) = PEERS.call_once(|| peers).memory();
-            Region { start, bytes }
+            near_harts(Region { start, bytes })
         }
         Err(error) => {
             let mut why = heapless::String::<160>::new();
