@@ -27,8 +27,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicUsize, Ordering}
 use pami::device;
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, Kind};
-use rings::board::Board;
 use rings::buffer::Source;
+use rings::bulletin::Bulletin;
 use rings::lines::{self, BadStorage, Line, Receiver, Refused, Sender, Tag};
 use rings::segment::reach;
 use spin::Mutex;
@@ -189,7 +189,7 @@ impl PortSlot {
 pub struct Shm {
     slots: Box<[PortSlot]>,
     /// What each port shows to those that reach this memory.
-    boards: Box<[Board]>,
+    bulletins: Box<[Bulletin]>,
     /// Rings that no pair uses.
     spares: Mutex<Vec<(Box<Sender>, &'static mut Inbound)>>,
     near: Option<Near>,
@@ -235,7 +235,7 @@ impl Shm {
         Ok(Self {
             spares: Mutex::new((0..pairs).map(spare).collect::<Result<_, _>>()?),
             slots: (0..ports).map(slot).collect(),
-            boards: (0..if SHOWS { ports } else { 0 }).map(|_| Board::default()).collect(),
+            bulletins: (0..if SHOWS { ports } else { 0 }).map(|_| Bulletin::default()).collect(),
             near,
         })
     }
@@ -275,9 +275,9 @@ impl Shm {
     }
 
     /// What port `port` of node `node` shows, of which `is_own` says whether it is this one, if this node reaches its memory.
-    pub fn board(&'static self, node: u32, is_own: bool, port: u16) -> Option<&'static Board> {
+    pub fn bulletin(&'static self, node: u32, is_own: bool, port: u16) -> Option<&'static Bulletin> {
         let shm = if is_own { self } else { self.of_node(node)? };
-        shm.boards.get(usize::from(port))
+        shm.bulletins.get(usize::from(port))
     }
 
     /// The number of port `port` of this node to whoever has the number `target`.

@@ -12,8 +12,8 @@ use crate::endpoint::Endpoint;
 use crate::packet::Envelope;
 use crate::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use crate::trace::Event;
-use rings::board::Board;
 use rings::buffer::Source;
+use rings::bulletin::Bulletin;
 use rings::shared::Shared;
 use zerocopy::IntoBytes;
 
@@ -304,13 +304,13 @@ pub trait RemoteMemory: Sized + Send + 'static {
 
     /// What the context `of` shows to those that reach its memory, if this one does and all others of the job do; of its own, what
     /// it shows itself. `None` where nothing is shown so.
-    fn board(&self, _of: Endpoint) -> Option<&'static Board> {
+    fn bulletin(&self, _of: Endpoint) -> Option<&'static Bulletin> {
         None
     }
 
-    /// Ends the sleep of the context whose board this is, if it sleeps: something was shown that it may wait for. One that is awake
+    /// Ends the sleep of the context whose bulletin this is, if it sleeps: something was shown that it may wait for. One that is awake
     /// looks itself.
-    fn tell_reader(&self, _board: &'static Board) {}
+    fn tell_reader(&self, _bulletin: &'static Bulletin) {}
 
     /// Does `what` with the memory of a region of `owner`, a task of this node, which stays registered meanwhile. `what` uses
     /// no port.

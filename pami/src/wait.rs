@@ -67,8 +67,7 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
     #[cfg(feature = "trace")]
     first.borrow().note(crate::trace::Event::Wait);
     // Most wait for ever, and need not know since when.
-    let deadline =
-        if timeout_ns < u64::MAX { first.borrow().now_ns().checked_add(timeout_ns) } else { None };
+    let deadline = if timeout_ns < u64::MAX { first.borrow().now_ns().checked_add(timeout_ns) } else { None };
     loop {
         let (mut idle, mut looked) = (0u32, None);
         let polls = contexts[0].borrow().polls();

@@ -3,7 +3,7 @@
 //!
 //! | module | what | who writes, who reads |
 //! |---|---|---|
-//! | [`board`] | what one shows to many (SPEC H-5) | one, any number |
+//! | [`bulletin`] | what one shows to many (SPEC H-5) | one, any number |
 //! | [`buffer`] | memory lent to a device or to another context, and taken back when nobody reads it any more | one owner, any number of readers |
 //! | [`segment`] | where memory lies that nodes of one machine have in common (SPEC H-1) | |
 //! | [`shared`] | memory that local and remote operations read and write at the same time (SPEC P-7, P-8) | any number |
@@ -31,8 +31,8 @@
 extern crate std;
 
 pub mod bell;
-pub mod board;
 pub mod buffer;
+pub mod bulletin;
 pub mod first_fit;
 pub mod lines;
 pub mod list;

@@ -303,8 +303,11 @@ impl<P: Platform, N: Network> MessageUnit<P, N> {
     pub fn statistics(&self) -> Statistics {
         let faults = self.with_engine(|engine| engine.faults()).unwrap_or_default();
         let counters = &self.counters;
-        let local =
-            self.port_states.iter().map(|port_state| port_state.own.local_packets.load(Ordering::Relaxed)).sum();
+        let local = self
+            .port_states
+            .iter()
+            .map(|port_state| port_state.own.local_packets.load(Ordering::Relaxed))
+            .sum();
         Statistics {
             sent_packets: counters.sent_packets.get(),
             received_packets: counters.received_packets.get(),

@@ -373,7 +373,7 @@ impl<N: Node> Client<N> {
             Engine::new(memory.collectives, self.population(), placement, self.node.affinities());
         collectives.make_world(me, &self.configuration.tasks, self.configuration.collectives.domains);
         if self.configuration.local_paths {
-            collectives.show_world(|of| port.board(of));
+            collectives.show_world(|of| port.bulletin(of));
         }
         // For the clients of each place there is a class route of all nodes.
         let whole = self.configuration.tasks.len() == self.node.tasks() as usize;

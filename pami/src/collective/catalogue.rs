@@ -31,7 +31,7 @@ pub struct Metadata {
     /// All ranks' buffers are aligned as the network asks.
     pub aligned: bool,
     /// The ranks show each other what they have, and there is room for that.
-    pub boards: bool,
+    pub bulletins: bool,
 }
 
 impl Metadata {
@@ -51,7 +51,7 @@ impl Metadata {
             // All of the network's commute.
             tree_operator: commutative,
             aligned: true,
-            boards: true,
+            bulletins: true,
         }
     }
 
@@ -69,7 +69,7 @@ impl Metadata {
             Need::ClassRoute => self.class_route,
             Need::TreeOperator => self.tree_operator,
             Need::Aligned => self.aligned,
-            Need::Boards => self.boards,
+            Need::Bulletins => self.bulletins,
             Need::Scratch => true,
         }
     }
@@ -146,7 +146,7 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Barrier, A::Nary, &[]),
         entry(C::Barrier, A::Affinity, &[N::Domains]),
         entry(C::Barrier, A::TreeNetwork, &[N::ClassRoute]),
-        entry(C::Barrier, A::SharedMemory, &[N::Boards]),
+        entry(C::Barrier, A::SharedMemory, &[N::Bulletins]),
         entry(C::Broadcast, A::Binomial, &[]),
         entry(C::Broadcast, A::Nary, &[]),
         entry(C::Broadcast, A::Flat, &[]),
@@ -155,7 +155,7 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Broadcast, A::Rectangle, &[N::Rectangle]),
         entry(C::Broadcast, A::Affinity, &[N::Domains]),
         entry(C::Broadcast, A::TreeNetwork, &[N::ClassRoute, N::Aligned]),
-        entry(C::Broadcast, A::SharedMemory, &[N::Boards]),
+        entry(C::Broadcast, A::SharedMemory, &[N::Bulletins]),
         entry(C::Reduce, A::Binomial, &[]),
         entry(C::Reduce, A::Nary, &[]),
         entry(C::Reduce, A::Pipeline, &[]),
@@ -164,14 +164,14 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Reduce, A::Ring, &[N::Commutative]),
         entry(C::Reduce, A::Affinity, &[N::Domains, N::CommutativeOrOrdered]),
         entry(C::Reduce, A::TreeNetwork, &[N::ClassRoute, N::TreeOperator, N::Aligned]),
-        entry(C::Reduce, A::SharedMemory, &[N::Boards]),
+        entry(C::Reduce, A::SharedMemory, &[N::Bulletins]),
         entry(C::Allreduce, A::RecursiveDoubling, &[]),
         entry(C::Allreduce, A::Binomial, &[]),
         entry(C::Allreduce, A::Rabenseifner, &[]),
         entry(C::Allreduce, A::Ring, &[N::Commutative]),
         entry(C::Allreduce, A::Affinity, &[N::Domains, N::CommutativeOrOrdered]),
         entry(C::Allreduce, A::TreeNetwork, &[N::ClassRoute, N::TreeOperator, N::Aligned]),
-        entry(C::Allreduce, A::SharedMemory, &[N::Boards]),
+        entry(C::Allreduce, A::SharedMemory, &[N::Bulletins]),
         entry(C::ReduceScatter, A::Pairwise, &[]),
         entry(C::ReduceScatter, A::Ring, &[N::Commutative]),
         entry(C::ReduceScatter, A::RecursiveHalving, &[N::Commutative]),
@@ -187,10 +187,10 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Allgather, A::GatherBroadcast, &[]),
         entry(C::Allgather, A::Affinity, &[N::OrderedDomains]),
         entry(C::Allgather, A::TreeNetwork, &[N::ClassRoute, N::NodeRanges, N::Aligned]),
-        entry(C::Allgather, A::SharedMemory, &[N::Boards, N::EqualBlocks]),
+        entry(C::Allgather, A::SharedMemory, &[N::Bulletins, N::EqualBlocks]),
         entry(C::Alltoall, A::Pairwise, &[]),
         entry(C::Alltoall, A::Bruck, &[N::EqualBlocks]),
-        entry(C::Alltoall, A::SharedMemory, &[N::Boards, N::EqualBlocks]),
+        entry(C::Alltoall, A::SharedMemory, &[N::Bulletins, N::EqualBlocks]),
         entry(C::Scan, A::RecursiveDoubling, &[]),
         entry(C::Exscan, A::RecursiveDoubling, &[]),
     ]

@@ -1,8 +1,8 @@
 //! What algorithms need.
 
-use super::board::MOST_RANKS;
+use super::bulletin::MOST_RANKS;
 use core::fmt;
-use rings::board::PAGE_BYTES;
+use rings::bulletin::PAGE_BYTES;
 
 /// A condition that an algorithm sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,9 +31,9 @@ pub enum Need {
     TreeOperator,
     /// The network's ALU takes operands from any address, and leaves results at any, or all ranks' buffers are aligned to [`ALIGNMENT`] bytes.
     Aligned,
-    /// The ranks reach each other's memory, are [`MOST_RANKS`](super::board::MOST_RANKS) at most, no boundary of an affinity domain
-    /// lies between those of a node, and what each shows has room on a board: [`PAGE_BYTES`](rings::board::PAGE_BYTES).
-    Boards,
+    /// The ranks reach each other's memory, are [`MOST_RANKS`](super::bulletin::MOST_RANKS) at most, no boundary of an affinity domain
+    /// lies between those of a node, and what each shows has room on a bulletin: [`PAGE_BYTES`](rings::bulletin::PAGE_BYTES).
+    Bulletins,
     /// The ranks have the scratch memory that it takes, for one element at least. Asked of all, so in no entry.
     Scratch,
 }
@@ -60,7 +60,7 @@ impl fmt::Display for Need {
             Self::NodeRanges => "the ranks of each node must follow each other",
             Self::ClassRoute => "the geometry must have a class route of the tree network",
             Self::TreeOperator => "the tree network must have the operator on that type",
-            Self::Boards => {
+            Self::Bulletins => {
                 return write!(
                     f,
                     "at most {MOST_RANKS} ranks must reach each other's memory, with no boundary of affinity domains between them, \

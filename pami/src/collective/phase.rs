@@ -25,7 +25,7 @@ pub(super) enum Phase {
         to: (u32, Span),
     },
     Dissemination,
-    Board,
+    Bulletin,
     Up,
     Down,
     Broadcast {

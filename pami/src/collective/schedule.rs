@@ -7,7 +7,7 @@ use super::gather::{self, Store};
 use super::phase::Phase;
 use super::step::{Area, Round, Span, Step};
 use super::tree::{FLAT, Shape, Tree};
-use super::{board, bruck, dissemination, doubling, halving, network, pairwise, ring, scan};
+use super::{bruck, bulletin, dissemination, doubling, halving, network, pairwise, ring, scan};
 use crate::partition::Partition;
 
 /// The steps of one rank of one collective, handed out one at a time.
@@ -195,7 +195,7 @@ fn phase<'a>(call: &Call<'a>, index: u8, tree: &mut Tree<'a>) -> Option<Phase> {
         (C::Barrier, A::Nary | A::Affinity, 0) => along(0, Phase::Up),
         (C::Barrier, A::Nary | A::Affinity, 1) => along(0, Phase::Down),
         (_, A::TreeNetwork, _) => network::phase(call, index, tree),
-        (_, A::SharedMemory, 0) => Some(Phase::Board),
+        (_, A::SharedMemory, 0) => Some(Phase::Bulletin),
         (_, A::SharedMemory, _) => None,
 
         (C::Broadcast, A::ScatterAllgather, _) => publish(match index {
@@ -359,7 +359,7 @@ impl Phase {
                 false
             }
             Self::Dissemination => dissemination::steps(call, at, out),
-            Self::Board => board::steps(call, at, out),
+            Self::Bulletin => bulletin::steps(call, at, out),
             Self::Up => fan::up(tree, at, out),
             Self::Down => fan::down(tree, at, out),
             Self::Broadcast { vector, chunk } => fan::broadcast(tree, *vector, *chunk, at, out),
@@ -400,7 +400,7 @@ impl Phase {
             Self::Gather { store: Store::Whole(Area::Scratch), .. } => call.total(),
             Self::Scatter { store: Store::Subtree(base), .. } => base + gather::scratch(call, tree),
             Self::BruckAllgather => call.total(),
-            Self::Board => board::scratch(call),
+            Self::Bulletin => bulletin::scratch(call),
             Self::RingReduceScatter(own) => ring::scratch(call).max(end(own)),
             Self::HalvingReduceScatter(_) => halving::scratch(call),
             Self::PairwiseReduceScatter => pairwise::scratch(call),

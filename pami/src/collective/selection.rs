@@ -130,7 +130,7 @@ impl Query {
     }
 
     /// Those that [`choose`](Self::choose) chooses from: valid ones. Where ranks share a node and short vectors may go by
-    /// affinity domains, no others but the tree network are, and boards, which are to be had where no boundary matters: the model knows nothing of what a domain's boundary
+    /// affinity domains, no others but the tree network are, and bulletins, which are to be had where no boundary matters: the model knows nothing of what a domain's boundary
     /// costs those beside it.
     fn permitted(&self) -> impl Iterator<Item = &'static AlgorithmEntry> + '_ {
         let affinity = || catalogue::entry(self.collective, Algorithm::Affinity);
@@ -177,12 +177,11 @@ impl Query {
         if endpoints < 2 || self.bytes <= self.placement.costs.eager_limit {
             return None;
         }
-        let alone =
-            |metadata| Metadata {
+        let alone = |metadata| Metadata {
             class_route: false,
             domains: false,
             ordered_domains: false,
-            boards: false,
+            bulletins: false,
             ..metadata
         };
         let slice = Query {

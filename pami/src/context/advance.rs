@@ -147,7 +147,7 @@ impl<P: Port> Active<P> {
         let quiet = self.is_quiet();
         if quiet && self.collectives.sees() {
             // Nothing else was under way, and nothing else has come.
-            let events = self.advance_on_boards();
+            let events = self.advance_on_bulletins();
             self.due = if self.is_idle() { Due::NEW } else { Due::ALL };
             return events;
         }

@@ -74,7 +74,7 @@ impl<P: Port> Active<P> {
     #[inline(always)]
     pub fn collect(&mut self, mut collect: Collect<P>) -> Result<(), CollectError> {
         self.collectives.collect(&mut collect, &mut self.port, &mut self.transport)?;
-        if !self.due.is_some() && self.collectives.is_on_boards_alone() {
+        if !self.due.is_some() && self.collectives.is_on_bulletins_alone() {
             self.due = Due::looks(QUIET_LOOKS);
         } else {
             self.note_work();
@@ -125,9 +125,9 @@ impl<P: Port> Active<P> {
 
     /// Goes on with the collective that waits for what was shown just now, and calls back if it is over. Returns how many are.
     #[inline(never)]
-    pub(super) fn advance_on_boards(&mut self) -> usize {
+    pub(super) fn advance_on_bulletins(&mut self) -> usize {
         let Some((done, completion)) =
-            self.collectives.advance_on_boards(&mut self.port, &mut self.transport)
+            self.collectives.advance_on_bulletins(&mut self.port, &mut self.transport)
         else {
             return 0;
         };

@@ -112,14 +112,18 @@ fn h5_who_removes_an_entry_waits_for_those_that_show_it_and_live() {
         let mut shown = Some(table.place(first).unwrap().get_shown(own(living)).unwrap());
         assert_eq!((*seen, shown.as_deref()), (1, Some(&1)));
         let mut asked = 0;
-        let removed = table.remove_unless(first, |_| false, |shows| {
-            asked += 1;
-            assert!(shows(dead) && shows(living) == shown.is_some());
-            if asked == 3 {
-                shown = None;
-            }
-            shows(living)
-        });
+        let removed = table.remove_unless(
+            first,
+            |_| false,
+            |shows| {
+                asked += 1;
+                assert!(shows(dead) && shows(living) == shown.is_some());
+                if asked == 3 {
+                    shown = None;
+                }
+                shows(living)
+            },
+        );
         assert_eq!((removed, asked), (Some(1), 3), "it waited for the living alone");
     }
     {

@@ -17,7 +17,8 @@ fn released() -> &'static mut Released {
 #[test]
 fn n8_no_line_is_slept_through() {
     explore(4, || {
-        let (mut sender, mut receiver) = lines::ring(vec![Line::new()].leak(), released(), &mut [], 0).unwrap();
+        let (mut sender, mut receiver) =
+            lines::ring(vec![Line::new()].leak(), released(), &mut [], 0).unwrap();
         let bell = forever(Bell::new());
         let interrupt = Arc::new(Notify::new());
         let notifier = interrupt.clone();
@@ -57,7 +58,8 @@ impl Steps {
 fn lines_and_back(lines: usize, tries: u32, hold: bool) {
     explore(4, move || {
         let lines = (0..lines).map(|_| Line::new()).collect::<Vec<_>>();
-        let (mut sender, mut receiver) = lines::ring(lines.leak(), released(), vec![0; 50].leak(), 50).unwrap();
+        let (mut sender, mut receiver) =
+            lines::ring(lines.leak(), released(), vec![0; 50].leak(), 50).unwrap();
         let lease = Buffer::new(vec![9; 300].leak()).unwrap().lend();
         let source = lease.source();
         let steps = Steps::new();
@@ -121,7 +123,8 @@ fn p9_lines_that_are_held_are_neither_taken_twice_nor_written() {
 fn p9_a_copy_slot_is_written_again_only_when_its_line_is_free() {
     explore(4, || {
         let lines = (0..4).map(|_| Line::new()).collect::<Vec<_>>();
-        let (mut sender, mut receiver) = lines::ring(lines.leak(), released(), vec![0; 50].leak(), 50).unwrap();
+        let (mut sender, mut receiver) =
+            lines::ring(lines.leak(), released(), vec![0; 50].leak(), 50).unwrap();
         let steps = Steps::new();
         let senders = steps.clone();
         let sending = thread::spawn(move || {
@@ -154,7 +157,8 @@ fn p9_a_copy_slot_is_written_again_only_when_its_line_is_free() {
 fn p9_nothing_behind_a_gate_is_found_before_it_is_passed() {
     explore(4, || {
         let lines = [(); 2].map(|()| Line::new());
-        let (mut sender, mut receiver) = lines::ring(Box::leak(Box::new(lines)), released(), &mut [], 0).unwrap();
+        let (mut sender, mut receiver) =
+            lines::ring(Box::leak(Box::new(lines)), released(), &mut [], 0).unwrap();
         let steps = Steps::new();
         let senders = steps.clone();
         let sending = thread::spawn(move || {

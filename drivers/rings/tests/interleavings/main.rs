@@ -2,7 +2,7 @@
 #![cfg(loom)]
 
 mod bell;
-mod board;
+mod bulletin;
 mod lines;
 mod memory;
 mod post;

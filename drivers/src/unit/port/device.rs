@@ -15,8 +15,8 @@ use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, HeaderTemplate};
 use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use pami::trace::Event;
-use rings::board::Board;
 use rings::buffer::Source;
+use rings::bulletin::Bulletin;
 use rings::shared::Shared;
 
 impl<P: Platform, N: Network> Sending for NodePort<P, N> {
@@ -287,17 +287,17 @@ impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
         regions.update(target, region, offset, op, look)
     }
 
-    fn board(&self, of: Endpoint) -> Option<&'static Board> {
+    fn bulletin(&self, of: Endpoint) -> Option<&'static Bulletin> {
         let place = self.unit.map.place(of.task()).filter(|_| P::NEAR && of.is_fellow(self.me))?;
         let port = self.unit.port_number(of.client(), place.local, of.context().0)?;
-        self.unit.shm.board(place.node, place.node == self.unit.node, port)
+        self.unit.shm.bulletin(place.node, place.node == self.unit.node, port)
     }
 
     #[inline]
-    fn tell_reader(&self, board: &'static Board) {
+    fn tell_reader(&self, bulletin: &'static Bulletin) {
         P::light_fence();
-        if !board.bell().is_watched() {
-            ring::<P>(board.bell());
+        if !bulletin.bell().is_watched() {
+            ring::<P>(bulletin.bell());
         }
     }
 
@@ -442,8 +442,8 @@ impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
     fn arm(&mut self) {
         self.look_everywhere();
         self.port_state.bell.arm(P::name());
-        if let Some(board) = self.own_board() {
-            board.bell().arm(P::name());
+        if let Some(bulletin) = self.own_bulletin() {
+            bulletin.bell().arm(P::name());
         }
         // For those who look whether the bell is watched.
         P::heavy_fence();
@@ -458,8 +458,8 @@ impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
 
     fn disarm(&mut self) {
         self.port_state.bell.disarm(Self::REST);
-        if let Some(board) = self.own_board() {
-            board.bell().disarm(Self::REST);
+        if let Some(bulletin) = self.own_bulletin() {
+            bulletin.bell().disarm(Self::REST);
         }
         self.look_everywhere();
         // Packets that were refused are tried again before the next sleep.

@@ -18,8 +18,8 @@ use pami::packet::{Envelope, HeaderTemplate};
 #[cfg(feature = "trace")]
 use pami::trace::Event;
 use rings::bell::{Bell, Rest};
-use rings::board::Board;
 use rings::buffer::Source;
+use rings::bulletin::Bulletin;
 use rings::table::HazardOwner;
 
 /// Looks at which nothing was new, after which a port also looks whether anything else is for the engine to do: a
@@ -50,7 +50,7 @@ pub struct NodePort<P: Platform, N: Network> {
     reception: Option<Reception>,
     shm: ShmPort,
     /// What it shows to other nodes.
-    board: Option<&'static Board>,
+    bulletin: Option<&'static Bulletin>,
     /// Who sent the last packet that was released from shared memory.
     sender: Option<(u16, &'static PortState)>,
     /// Whether shared memory is looked at first: it and the network have turns while there is something.
@@ -163,8 +163,8 @@ impl<P: Platform, N: Network> NodePort<P, N> {
         let injector = take_injector(unit, injection, sharing)?;
         port_state.record.set_open(true);
         port_state.bell.disarm(Self::REST);
-        if let Some(board) = unit.shm.board(unit.node, true, number) {
-            board.bell().disarm(Self::REST);
+        if let Some(bulletin) = unit.shm.bulletin(unit.node, true, number) {
+            bulletin.bell().disarm(Self::REST);
         }
         Ok(Self {
             unit,
@@ -177,7 +177,7 @@ impl<P: Platform, N: Network> NodePort<P, N> {
             injector,
             reception: port_state.reception.lock().take(),
             shm,
-            board: unit.shm.board(unit.node, true, number),
+            bulletin: unit.shm.bulletin(unit.node, true, number),
             sender: None,
             local_first: true,
             starved: false,
@@ -213,8 +213,8 @@ impl<P: Platform, N: Network> NodePort<P, N> {
 
     /// What the port shows.
     #[inline]
-    fn own_board(&self) -> Option<&'static Board> {
-        self.board
+    fn own_bulletin(&self) -> Option<&'static Bulletin> {
+        self.bulletin
     }
 
     /// How to look at words of this or another node's.

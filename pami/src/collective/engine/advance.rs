@@ -1,7 +1,7 @@
 //! One sweep over the collectives in flight.
 
 use super::Engine;
-use super::boards::OnBoards;
+use super::bulletins::OnBulletins;
 use super::limits::PROBE_NS;
 use super::route::Leaving;
 use super::slot::{CollectiveInFlight, Ending, May};
@@ -103,7 +103,7 @@ impl<A> Engine<A> {
     /// Goes on with the only collective in flight, which waits for what a member shows, if that has [come](Self::sees). What is to
     /// be called, if it is over.
     #[inline(never)]
-    pub(crate) fn advance_on_boards<P: Port>(
+    pub(crate) fn advance_on_bulletins<P: Port>(
         &mut self,
         port: &mut P,
         transport: &mut Transport<P>,
@@ -112,8 +112,8 @@ impl<A> Engine<A> {
         let Self { slots, geometries, .. } = self;
         let slot = slots.get_mut(number).filter(|slot| slot.shows())?;
         let entry = geometries[slot.geometry()].as_mut()?;
-        slot.follow_boards(entry, &mut Wire::new(port, transport), true);
-        self.on_boards = slot.on_boards(entry.boards.as_ref());
+        slot.follow_bulletins(entry, &mut Wire::new(port, transport), true);
+        self.on_bulletins = slot.on_bulletins(entry.bulletins.as_ref());
         if !slot.is_over() {
             return None;
         }
@@ -143,7 +143,7 @@ impl<A> Engine<A> {
         let mut wire = Wire::new(port, transport);
         for slot in self.slots.values_mut() {
             let entry = self.geometries[slot.geometry()].as_ref();
-            slot.ask_if_stuck(entry.and_then(|entry| entry.boards.as_ref()), &mut wire);
+            slot.ask_if_stuck(entry.and_then(|entry| entry.bulletins.as_ref()), &mut wire);
         }
     }
 
@@ -175,7 +175,7 @@ impl<A> Engine<A> {
         let network = port.network();
         let room = (early, bulk, number);
         let moved = slot.advance(entry, room, Wire::new(port, transport), network, may) | asked;
-        self.on_boards = slot.on_boards(entry.boards.as_ref());
+        self.on_bulletins = slot.on_bulletins(entry.bulletins.as_ref());
         moved
     }
 
@@ -192,7 +192,7 @@ impl<A> Engine<A> {
         // The caller may want to have its memory to itself.
         self.in_flight.remove(&mut self.slots, number);
         self.slots.close(number);
-        self.on_boards = OnBoards::Nothing;
+        self.on_bulletins = OnBulletins::Nothing;
         self.queue.note_change();
         if asked {
             // There is a place for every class route.

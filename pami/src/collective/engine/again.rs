@@ -49,9 +49,9 @@ impl<A> Engine<A> {
         slot.open_again(entry.next, collect);
         entry.next = entry.next.wrapping_add(1);
         let wire = &mut Wire::new(port, transport);
-        let opened = if slot.begin_on_boards(early) {
-            slot.follow_boards(entry, wire, false);
-            self.on_boards = slot.on_boards(entry.boards.as_ref());
+        let opened = if slot.begin_on_bulletins(early) {
+            slot.follow_bulletins(entry, wire, false);
+            self.on_bulletins = slot.on_bulletins(entry.bulletins.as_ref());
             true
         } else {
             slot.send_first(entry, early, wire)

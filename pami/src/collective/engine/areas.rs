@@ -3,7 +3,7 @@
 use super::bulk::BYTES_PER_ADVANCE;
 use super::limits::REDUCED_AT_ONCE;
 use crate::collective::{Area, Order, Reducer, Span};
-use rings::board::{Board, Shown};
+use rings::bulletin::{Bulletin, Shown};
 use rings::shared::Shared;
 use zerocopy::IntoBytes;
 
@@ -98,7 +98,7 @@ impl Areas {
 
     /// Shows a piece, under this number and with this tag.
     #[inline]
-    pub(super) fn show(&self, piece: Piece, own: &Board, number: u64, tag: u64) {
+    pub(super) fn show(&self, piece: Piece, own: &Bulletin, number: u64, tag: u64) {
         if piece.len == 0 {
             own.show(number, tag, core::iter::empty());
             return;

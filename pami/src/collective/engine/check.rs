@@ -11,7 +11,7 @@ use crate::collective::cost;
 use crate::collective::need::Need;
 use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, SelectionError};
 use crate::combine::AluOperation;
-use rings::board::PAGE_BYTES;
+use rings::bulletin::PAGE_BYTES;
 
 /// A call that was worked out.
 pub(super) struct Checked {
@@ -151,7 +151,7 @@ fn shows<A>(entry: &GeometryState, collect: &Collect<A>, call: &Call, element_le
         _ => call.blocks.longest(),
     };
     let fits = elements.saturating_mul(element_len) <= PAGE_BYTES;
-    fits && entry.boards.is_some() && !collect.divided && collect.form == Form::All
+    fits && entry.bulletins.is_some() && !collect.divided && collect.form == Form::All
 }
 
 /// What is known of a collective, to list its algorithms and to choose one (SPEC G-2). `anywhere`: the tree network,
@@ -163,7 +163,7 @@ pub(super) fn query<A>(entry: &GeometryState, collect: &Collect<A>, anywhere: bo
         // What only some are told of, and parts of several turns, have no one order.
         class_route: entry.way.is_open() && !collect.divided && collect.form == Form::All,
         aligned: collect.aligned || anywhere,
-        boards: shows(entry, collect, &call, element_len),
+        bulletins: shows(entry, collect, &call, element_len),
         tree_operator: collect.reducer.is_none_or(|reducer| AluOperation::of(&reducer).is_some()),
         ..Metadata::of(&call)
     };

@@ -4,7 +4,7 @@
 //! creates it; the creation is itself a collective, a barrier that also compares what the members think it is.
 
 use super::Engine;
-use super::boards::Boards;
+use super::bulletins::Bulletins;
 use super::geometry::GeometryState;
 use super::request::{Collect, CollectError};
 use super::slot::CollectiveInFlight;
@@ -16,7 +16,7 @@ use crate::dispatch::Done;
 use crate::endpoint::{Endpoint, TaskList};
 use crate::geometry::{GeometryId, Members, Population, WORLD};
 use core::fmt;
-use rings::board::Board;
+use rings::bulletin::Bulletin;
 
 /// A geometry to be created.
 pub struct NewGeometry<A: 'static> {
@@ -145,13 +145,13 @@ impl<A> Engine<A> {
         }
     }
 
-    /// Has the members of the world show each other what they have, if `board` finds what each shows and no boundary of an affinity
+    /// Has the members of the world show each other what they have, if `bulletin` finds what each shows and no boundary of an affinity
     /// domain lies between them.
-    pub(crate) fn show_world(&mut self, board: impl Fn(Endpoint) -> Option<&'static Board>) {
+    pub(crate) fn show_world(&mut self, bulletin: impl Fn(Endpoint) -> Option<&'static Bulletin>) {
         if let Some(Some(world)) = self.geometries.first_mut()
             && world.inner_domains().is_none()
         {
-            world.boards = Boards::of(&world.members, world.rank, board);
+            world.bulletins = Bulletins::of(&world.members, world.rank, bulletin);
         }
     }
 

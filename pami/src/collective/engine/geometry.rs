@@ -3,7 +3,7 @@
 //! An entry is data, of parts that see to themselves. It is of fixed size, whatever the number of members, if they are a range or a rectangle; lists are the
 //! caller's.
 
-use super::boards::Boards;
+use super::bulletins::Bulletins;
 use super::contacts::Contacts;
 use super::doomed::Doomed;
 use super::known::Known;
@@ -33,7 +33,7 @@ pub(crate) struct GeometryState {
     pub(super) crossings: Cell<Crossings>,
     pub(super) way: Way,
     /// What its members show each other, if they do.
-    pub(super) boards: Option<Boards>,
+    pub(super) bulletins: Option<Bulletins>,
     /// Those of its collectives to come that were given up.
     pub(super) doomed: Doomed,
     /// What its last calls came to.
@@ -67,7 +67,7 @@ impl GeometryState {
             placement,
             crossings,
             way,
-            boards: None,
+            bulletins: None,
             doomed: Doomed::default(),
             known: Known::default(),
             contacts: Contacts::default(),

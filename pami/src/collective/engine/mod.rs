@@ -51,7 +51,7 @@
 //! with an error at the member that sees it, which has all others told (`herald`). A node that dies ends the collectives of all its
 //! geometries at all members, with its name.
 //!
-//! Collectives that go through the tree network are the subject of `network`, those that go by boards of `boards`.
+//! Collectives that go through the tree network are the subject of `network`, those that go by bulletins of `bulletins`.
 //!
 //! # Layers
 //!
@@ -65,7 +65,7 @@
 //! | call | `check` | what a call comes to |
 //! | shares | `parts`, `passage` | what an endpoint does of it; a vector in the tree network |
 //! | state | `geometry`, `transfer` | a geometry as a member has it; a message under way |
-//! | parts of state | `areas`, `boards`, `bulk`, `contacts`, `doomed`, `early`, `route`, `known` | memory, what members show each other, what is lent and got, who was spoken with, what was given up, what came early, a class route, the last calls |
+//! | parts of state | `areas`, `bulletins`, `bulk`, `contacts`, `doomed`, `early`, `route`, `known` | memory, what members show each other, what is lent and got, who was spoken with, what was given up, what came early, a class route, the last calls |
 //! | share | `part` | a schedule that an endpoint is to run |
 //! | heralds | `herald` | who tells of a failure |
 //! | words | `request`, `wire` | what callers say, what packets say |
@@ -78,8 +78,8 @@ mod again;
 mod announce;
 mod areas;
 mod arrive;
-mod boards;
 mod bulk;
+mod bulletins;
 mod check;
 mod contacts;
 mod doomed;
@@ -120,8 +120,8 @@ use crate::affinity::Affinities;
 use crate::combine::CLASS_ROUTES;
 use crate::endpoint::Endpoint;
 use crate::geometry::Population;
-use boards::{At, OnBoards};
 use bulk::Bulk;
+use bulletins::{At, OnBulletins};
 use early::EarlyMessages;
 use geometry::GeometryState;
 use heapless::{HistoryBuf, Vec};
@@ -167,8 +167,8 @@ pub(crate) struct Engine<A: 'static> {
     on_announced: Option<OnAnnounced<A>>,
     /// A message has come that announces a collective which has not begun here.
     calls: bool,
-    /// What became of the collective that went on last, on boards.
-    on_boards: OnBoards,
+    /// What became of the collective that went on last, on bulletins.
+    on_bulletins: OnBulletins,
     /// When the slots were last looked over for those that do not move.
     looked_ns: u64,
     /// What endpoints the client has, where its tasks are, and where threads run.
@@ -205,7 +205,7 @@ impl<A> Engine<A> {
             leaving: Vec::new(),
             on_announced: None,
             calls: false,
-            on_boards: OnBoards::Nothing,
+            on_bulletins: OnBulletins::Nothing,
             looked_ns: 0,
             population,
             placement,
@@ -272,15 +272,15 @@ impl<A> Engine<A> {
             && !self.queue.must_retry()
             && !self.answers
             && self.leaving.is_empty()
-            // Of several that wait on boards only one is looked at.
-            && (self.on_boards == OnBoards::Nothing || self.slots.len() == 1)
+            // Of several that wait on bulletins only one is looked at.
+            && (self.on_bulletins == OnBulletins::Nothing || self.slots.len() == 1)
             && self.slots.values().all(CollectiveInFlight::is_stalled)
     }
 
-    /// Whether all that is under way is a collective on boards, of which [`sees`](Self::sees) tells when it is to go on.
+    /// Whether all that is under way is a collective on bulletins, of which [`sees`](Self::sees) tells when it is to go on.
     #[inline]
-    pub(crate) fn is_on_boards_alone(&self) -> bool {
-        self.on_boards != OnBoards::Nothing
+    pub(crate) fn is_on_bulletins_alone(&self) -> bool {
+        self.on_bulletins != OnBulletins::Nothing
             && self.slots.len() == 1
             && !self.calls
             && !self.queue.must_retry()
@@ -288,13 +288,13 @@ impl<A> Engine<A> {
             && self.leaving.is_empty()
     }
 
-    /// Whether what a collective waits for on a board has come, or it is over.
+    /// Whether what a collective waits for on a bulletin has come, or it is over.
     #[inline]
     pub(crate) fn sees(&self) -> bool {
-        match self.on_boards {
-            OnBoards::Nothing => false,
-            OnBoards::Awaits(At(board, number)) => board.find(number).is_some(),
-            OnBoards::Over => true,
+        match self.on_bulletins {
+            OnBulletins::Nothing => false,
+            OnBulletins::Awaits(At(bulletin, number)) => bulletin.find(number).is_some(),
+            OnBulletins::Over => true,
         }
     }
 

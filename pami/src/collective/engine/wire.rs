@@ -14,7 +14,7 @@ use crate::error::OperationError;
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionId, RemoteData};
 use crate::transport::Transport;
-use rings::board::Board;
+use rings::bulletin::Bulletin;
 use rings::shared::Shared;
 use zerocopy::byteorder::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -278,8 +278,8 @@ impl<'a, P: Port> Wire<'a, P> {
 
     /// Ends the sleep of whoever may wait for what was shown.
     #[inline]
-    pub(super) fn tell_reader(&self, board: &'static Board) {
-        self.port.tell_reader(board);
+    pub(super) fn tell_reader(&self, bulletin: &'static Bulletin) {
+        self.port.tell_reader(bulletin);
     }
 
     /// Nodes that are gone so far.

@@ -26,7 +26,7 @@ fn plain(collective: Collective, size: u32, bytes: usize) -> Query {
         class_route: false,
         tree_operator: false,
         aligned: false,
-        boards: false,
+        bulletins: false,
     };
     let placement = PlacementStatistics { size, per_node: 1, hops: 3, diameter: 6, costs: &COSTS };
     let tuning = cost::tuning(&COSTS, 8);
@@ -57,7 +57,7 @@ fn rich(collective: Collective, size: u32, bytes: usize) -> Query {
         class_route: true,
         tree_operator: true,
         aligned: true,
-        boards: true,
+        bulletins: true,
     };
     Query { metadata, ..plain(collective, size, bytes) }
 }
@@ -143,8 +143,11 @@ fn g2_short_vectors_take_few_rounds_and_long_ones_little_bandwidth() {
     };
     let shared: Holds = |query| {
         query.placement.per_node = 8;
-        query.metadata =
-            Metadata { class_route: false, boards: false, ..rich(query.collective, query.metadata.size, 0).metadata };
+        query.metadata = Metadata {
+            class_route: false,
+            bulletins: false,
+            ..rich(query.collective, query.metadata.size, 0).metadata
+        };
     };
     for (collective, size, bytes, holds, expected) in [
         (C::Barrier, 64, 0, plain_one, A::Dissemination),
@@ -205,7 +208,7 @@ fn g2_the_tree_network_combines_small_vectors() {
     for per_node in [1, 2] {
         let mut query = rich(Collective::Allreduce, 16, 8);
         query.placement.per_node = per_node;
-        query.metadata.boards = false;
+        query.metadata.bulletins = false;
         assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::TreeNetwork);
     }
 }
@@ -297,7 +300,7 @@ fn a5_ranks_that_share_a_node_use_their_domains() {
     for collective in [Collective::Barrier, Collective::Broadcast, Collective::Reduce, Collective::Allreduce]
     {
         let mut query = rich(collective, 64, 64);
-        (query.metadata.class_route, query.metadata.boards) = (false, false);
+        (query.metadata.class_route, query.metadata.bulletins) = (false, false);
         query.placement.per_node = 8;
         assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::Affinity);
     }
@@ -339,7 +342,7 @@ prop_compose! {
         holds in any::<[bool; 10]>(), per_node in 1u32..64, diameter in 1u32..64,
         costs in any::<[u16; 10]>(), eager_limit in 0usize..1 << 20, radix in 0u32..20, chunk in 0usize..100_000
     ) -> (Query, Costs) {
-        let [commutative, equal_blocks, known_blocks, rectangle, domains, ordered, route, on_tree, aligned, boards] =
+        let [commutative, equal_blocks, known_blocks, rectangle, domains, ordered, route, on_tree, aligned, bulletins] =
             holds;
         let metadata = Metadata {
             size,
@@ -353,7 +356,7 @@ prop_compose! {
             class_route: route,
             tree_operator: on_tree,
             aligned,
-            boards,
+            bulletins,
         };
         let hops = diameter.div_ceil(2);
         let placement = PlacementStatistics { size, per_node, hops, diameter, costs: &COSTS };
@@ -414,8 +417,8 @@ fn g8_long_data_is_divided_among_endpoints_and_short_data_is_not() {
             for endpoints in [2, 4, 8] {
                 let divided = |bytes| {
                     let mut query = rich(collective, size, bytes);
-                    // There is one tree, and boards are for what is short.
-                    (query.metadata.class_route, query.metadata.boards) = (false, false);
+                    // There is one tree, and bulletins are for what is short.
+                    (query.metadata.class_route, query.metadata.bulletins) = (false, false);
                     query.divided(endpoints)
                 };
                 let which = std::format!("{collective:?} of {size} by {endpoints}");

@@ -335,9 +335,9 @@ impl Network<'_> {
                 assert!((from as usize) < size && from as usize != number && rank.shown.is_some());
                 rank.check_write(into);
                 match self.ranks[from as usize].shown.clone() {
-                    Some(shown) => self.ranks[number]
-                        .span(into)
-                        .copy_from_slice(&shown[offset..offset + into.len]),
+                    Some(shown) => {
+                        self.ranks[number].span(into).copy_from_slice(&shown[offset..offset + into.len])
+                    }
                     None => self.ranks[number].looks = Some(step),
                 }
             }

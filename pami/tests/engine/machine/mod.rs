@@ -19,8 +19,8 @@ use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Kind};
 use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use pami::topology::{TorusCoord, TorusShape};
-use rings::board::Board;
 use rings::buffer::{Buffer, CONTROL_BYTES, Source};
+use rings::bulletin::Bulletin;
 use rings::shared::{Shared, Update, Width};
 use std::any::{Any, TypeId};
 use std::sync::Mutex;
@@ -325,11 +325,11 @@ impl RemoteMemory for TestPort {
         self.world.lock().unit_of(target).update(target, region, offset, op)
     }
 
-    fn board(&self, of: Endpoint) -> Option<&'static Board> {
-        self.world.lock().board(of)
+    fn bulletin(&self, of: Endpoint) -> Option<&'static Bulletin> {
+        self.world.lock().bulletin(of)
     }
 
-    fn tell_reader(&self, _: &'static Board) {
+    fn tell_reader(&self, _: &'static Bulletin) {
         self.world.wakes.fetch_add(1, Ordering::Relaxed);
     }
 

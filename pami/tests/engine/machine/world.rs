@@ -5,7 +5,7 @@ use super::{MTU, Packet, QUEUE, Tree};
 use pami::device::{Arrival, Completed, Full, Path, REQUESTS};
 use pami::endpoint::Endpoint;
 use pami::packet::Kind;
-use rings::board::Board;
+use rings::bulletin::Bulletin;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Mutex, MutexGuard};
@@ -77,7 +77,7 @@ pub struct State {
     pub near: bool,
     /// Whether contexts show each other what they have, and what they show, by place, task and context.
     pub shows: bool,
-    boards: BTreeMap<(u8, u32, u8), &'static Board>,
+    bulletins: BTreeMap<(u8, u32, u8), &'static Bulletin>,
     /// A task whose packets find no room.
     pub muted: Option<u32>,
     pub seen: Vec<Seen>,
@@ -122,7 +122,7 @@ impl World {
             windows: 0,
             near: false,
             shows: false,
-            boards: BTreeMap::new(),
+            bulletins: BTreeMap::new(),
             muted: None,
             seen: Vec::new(),
             drives: 0,
@@ -205,9 +205,9 @@ impl World {
 
 impl State {
     /// What a context shows, if any do.
-    pub fn board(&mut self, of: Endpoint) -> Option<&'static Board> {
+    pub fn bulletin(&mut self, of: Endpoint) -> Option<&'static Bulletin> {
         let key = (of.client().place(), of.task(), of.context().0);
-        self.shows.then(|| *self.boards.entry(key).or_insert_with(|| Box::leak(Box::default())))
+        self.shows.then(|| *self.bulletins.entry(key).or_insert_with(|| Box::leak(Box::default())))
     }
 
     pub fn port(&mut self, endpoint: Endpoint) -> &mut PortState {

@@ -182,7 +182,8 @@ fn launches(peer: &Peer, rows: &[&'static Row]) -> Vec<Launch> {
     let mut launches: Vec<Launch> = Vec::new();
     for &row in rows.iter().filter(|row| peer.measures(row)) {
         let (tasks, way) = (row.tasks, row.way());
-        let joins = |launch: &&mut Launch| way != Way::Benchmark && (launch.tasks, launch.way) == (tasks, way);
+        let joins =
+            |launch: &&mut Launch| way != Way::Benchmark && (launch.tasks, launch.way) == (tasks, way);
         match launches.iter_mut().find(joins) {
             Some(launch) => launch.rows.push(row),
             None => launches.push(Launch { tasks, way, rows: vec![row] }),
@@ -243,7 +244,8 @@ mod tests {
 
     #[test]
     fn h6_rows_of_as_many_tasks_are_one_launch_and_peers_are_asked_for_what_they_can_have() {
-        let rows = catalogue::rows(Some("half-8,barrier,alltoall-8-16,npb-is,npb-ep,memory,insn-send")).unwrap();
+        let rows =
+            catalogue::rows(Some("half-8,barrier,alltoall-8-16,npb-is,npb-ep,memory,insn-send")).unwrap();
         let all = |name| {
             let launches = launches(catalogue::peers(Some(name)).unwrap()[0], &rows);
             let names = |rows: Vec<&Row>| rows.iter().map(|row| row.name).collect::<Vec<_>>();

@@ -33,8 +33,11 @@ pub fn programs(
     folders: &Folders,
     voice: &Voice,
 ) -> Result<BTreeMap<&'static str, PathBuf>> {
-    let words: Vec<_> =
-        rows.iter().filter(|row| row.way() == Way::Benchmark && peer.measures(row)).map(|row| row.word).collect();
+    let words: Vec<_> = rows
+        .iter()
+        .filter(|row| row.way() == Way::Benchmark && peer.measures(row))
+        .map(|row| row.word)
+        .collect();
     match peer.kind {
         Kind::Ours { .. } => {
             let build =

@@ -6,8 +6,8 @@ mod pump;
 mod run;
 mod take;
 
-use super::boards::{At, Boards, OnBoards};
 use super::areas::Areas;
+use super::bulletins::{At, Bulletins, OnBulletins};
 use super::doomed::Doomed;
 use super::limits::WINDOW;
 use super::part::{OWN, Peers, SchedulePart};
@@ -21,8 +21,8 @@ use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use creation::Creation;
 use heapless::Vec;
-use rings::board::Board;
 use opening::Opening;
+use rings::bulletin::Bulletin;
 pub(super) use run::May;
 pub(super) use take::Taken;
 
@@ -85,8 +85,8 @@ pub(crate) struct CollectiveInFlight<A: 'static> {
     waiting: bool,
     sends: Vec<Outgoing, TRANSFERS>,
     receives: Vec<Incoming, TRANSFERS>,
-    /// What it waits for on a board, and of which member.
-    awaited: Option<(&'static Board, Endpoint)>,
+    /// What it waits for on a bulletin, and of which member.
+    awaited: Option<(&'static Bulletin, Endpoint)>,
     /// Something of it found no room, and is tried again.
     refused: bool,
     /// Whether anything became of it since it was last looked at.
@@ -331,19 +331,21 @@ impl<A> CollectiveInFlight<A> {
             || self.shows() && other.shows() && self.is_ahead(other, 0)
     }
 
-    /// Whether it goes by boards.
+    /// Whether it goes by bulletins.
     #[inline]
     pub(super) fn shows(&self) -> bool {
         self.schedule.algorithm() == Algorithm::SharedMemory
     }
 
-    /// What has become of it on boards.
+    /// What has become of it on bulletins.
     #[inline]
-    pub(super) fn on_boards(&self, boards: Option<&Boards>) -> OnBoards {
-        match (self.awaited, boards) {
-            (Some((board, _)), Some(boards)) => OnBoards::Awaits(At(board, boards.number(self.key.sequence))),
-            _ if self.phase == Phase::Over && self.shows() => OnBoards::Over,
-            _ => OnBoards::Nothing,
+    pub(super) fn on_bulletins(&self, bulletins: Option<&Bulletins>) -> OnBulletins {
+        match (self.awaited, bulletins) {
+            (Some((bulletin, _)), Some(bulletins)) => {
+                OnBulletins::Awaits(At(bulletin, bulletins.number(self.key.sequence)))
+            }
+            _ if self.phase == Phase::Over && self.shows() => OnBulletins::Over,
+            _ => OnBulletins::Nothing,
         }
     }
 

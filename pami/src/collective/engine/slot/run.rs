@@ -1,8 +1,8 @@
 //! The steps of one collective, carried out in an advance.
 
 use super::super::areas::Piece;
-use super::super::boards::Boards;
 use super::super::bulk::Bulk;
+use super::super::bulletins::Bulletins;
 use super::super::contacts::Contact;
 use super::super::early::{Early, EarlyMessages};
 use super::super::geometry::GeometryState;
@@ -11,7 +11,7 @@ use super::super::route::Way;
 use super::super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::super::wire::{Stop, Wire, Word};
 use super::{CollectiveInFlight, Phase};
-use crate::collective::board::MOST_RANKS;
+use crate::collective::bulletin::MOST_RANKS;
 use crate::collective::{Area, Order, Span, Step};
 use crate::combine::AluOperation;
 use crate::device::{CollectiveNetwork, Path, Port};
@@ -91,16 +91,17 @@ impl<A> CollectiveInFlight<A> {
     /// collective.
     pub(in super::super) fn ask_if_stuck<P: Port>(
         &mut self,
-        boards: Option<&Boards>,
+        bulletins: Option<&Bulletins>,
         wire: &mut Wire<'_, P>,
     ) {
         if core::mem::take(&mut self.moved) {
             return;
         }
         // Who shows something means another one than this, which waits for messages.
-        if let Some(boards) = boards.filter(|_| !self.shows() && self.phase == Phase::Runs) {
-            let number = boards.number(self.key.sequence);
-            let shows = |rank: &u32| boards.of_rank(*rank).is_some_and(|board| board.find(number).is_some());
+        if let Some(bulletins) = bulletins.filter(|_| !self.shows() && self.phase == Phase::Runs) {
+            let number = bulletins.number(self.key.sequence);
+            let shows =
+                |rank: &u32| bulletins.of_rank(*rank).is_some_and(|bulletin| bulletin.find(number).is_some());
             if let Some(rank) = (0..MOST_RANKS).find(shows) {
                 self.fail(OperationError::Mismatch(rank));
                 return;
@@ -301,10 +302,10 @@ impl<A> CollectiveInFlight<A> {
         }
     }
 
-    /// Goes on with one that runs, and [goes by boards](Self::shows): it has no messages, so that there is nothing but its steps to
+    /// Goes on with one that runs, and [goes by bulletins](Self::shows): it has no messages, so that there is nothing but its steps to
     /// look after. Returns whether anything moved.
     #[inline(always)]
-    pub(in super::super) fn follow_boards<P: Port>(
+    pub(in super::super) fn follow_bulletins<P: Port>(
         &mut self,
         entry: &mut GeometryState,
         wire: &mut Wire<'_, P>,
@@ -345,9 +346,9 @@ impl<A> CollectiveInFlight<A> {
         self.reducer.is_some_and(|it| it.is_user())
     }
 
-    /// Has one that goes by boards, and whose turn it is, run, if it came again and nothing was said of it before.
+    /// Has one that goes by bulletins, and whose turn it is, run, if it came again and nothing was said of it before.
     #[inline(always)]
-    pub(in super::super) fn begin_on_boards(&mut self, early: &EarlyMessages) -> bool {
+    pub(in super::super) fn begin_on_bulletins(&mut self, early: &EarlyMessages) -> bool {
         let begins = self.shows() && early.is_empty();
         if begins {
             self.schedule.begin();
@@ -358,24 +359,24 @@ impl<A> CollectiveInFlight<A> {
 
     /// Shows what the others read.
     fn show<P: Port>(&mut self, span: Span, entry: &GeometryState, wire: &mut Wire<'_, P>) -> Carried {
-        let Some(boards) = &entry.boards else { return Carried::Blocked };
-        let Some(own) = boards.free() else {
+        let Some(bulletins) = &entry.bulletins else { return Carried::Blocked };
+        let Some(own) = bulletins.free() else {
             wire.note_refused();
             return Carried::Blocked;
         };
-        let (number, tag) = (boards.number(self.key.sequence), self.digest.into());
+        let (number, tag) = (bulletins.number(self.key.sequence), self.digest.into());
         self.areas.show(self.areas.piece(span), own, number, tag);
-        boards.others().for_each(|board| wire.tell_reader(board));
+        bulletins.others().for_each(|bulletin| wire.tell_reader(bulletin));
         Carried::Done
     }
 
     /// Reads what a member shows, if it does.
     fn fetch(&mut self, (rank, offset, into): (u32, usize, Span), entry: &mut GeometryState) -> Carried {
-        let Some(boards) = &mut entry.boards else { return Carried::Blocked };
-        let number = boards.number(self.key.sequence);
-        let Some(board) = boards.of_rank(rank) else { return Carried::Blocked };
-        let Some(shown) = board.find(number) else {
-            self.awaited = entry.members.endpoint(rank).map(|of| (board, of));
+        let Some(bulletins) = &mut entry.bulletins else { return Carried::Blocked };
+        let number = bulletins.number(self.key.sequence);
+        let Some(bulletin) = bulletins.of_rank(rank) else { return Carried::Blocked };
+        let Some(shown) = bulletin.find(number) else {
+            self.awaited = entry.members.endpoint(rank).map(|of| (bulletin, of));
             return Carried::Blocked;
         };
         self.awaited = None;
@@ -383,7 +384,7 @@ impl<A> CollectiveInFlight<A> {
             self.fail(OperationError::Mismatch(rank));
             return Carried::Done;
         }
-        boards.note_begun(number, rank);
+        bulletins.note_begun(number, rank);
         self.areas.fetch(self.areas.piece(into), shown, offset);
         Carried::Done
     }

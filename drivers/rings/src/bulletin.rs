@@ -1,4 +1,4 @@
-//! A board: what one shows to many, in cache lines that it alone writes (SPEC H-5, A-4; Graham, Shipman, "MPI support for
+//! A bulletin: what one shows to many, in cache lines that it alone writes (SPEC H-5, A-4; Graham, Shipman, "MPI support for
 //! multi-core architectures: optimized shared memory collectives", 2008).
 //!
 //! What is shown has a number, which grows, and a page, of which there are two in turn. A reader finds it by its number. Who
@@ -48,17 +48,17 @@ struct Page {
     words: [AtomicU64; WORDS],
 }
 
-/// The board. Zeros are one that shows nothing.
+/// The bulletin. Zeros are one that shows nothing.
 #[repr(align(64))]
-pub struct Board {
+pub struct Bulletin {
     /// The number of what was shown last; of use to who waits for room, so apart from the pages.
     latest: AtomicU64,
     pages: [Page; 2],
-    /// Of who shows: rung by those whose boards it reads.
+    /// Of who shows: rung by those whose bulletins it reads.
     bell: Bell,
 }
 
-impl Default for Board {
+impl Default for Bulletin {
     fn default() -> Self {
         let page = || Page {
             number: AtomicU64::new(0),
@@ -69,14 +69,14 @@ impl Default for Board {
     }
 }
 
-impl Board {
+impl Bulletin {
     /// The number of what was shown last; 0 if nothing was.
     #[inline]
     pub fn latest(&self) -> u64 {
         self.latest.load(Ordering::Acquire)
     }
 
-    /// What those who read the owner's board, and whose boards the owner reads, ring.
+    /// What those who read the owner's bulletin, and whose bulletins the owner reads, ring.
     #[inline]
     pub fn bell(&self) -> &Bell {
         &self.bell

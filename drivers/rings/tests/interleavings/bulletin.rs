@@ -1,22 +1,22 @@
-//! Boards: what is shown is whole, and is replaced only behind its readers.
+//! Bulletins: what is shown is whole, and is replaced only behind its readers.
 
 use crate::{explore, forever};
 use loom::thread;
-use rings::board::{Board, is_later, number};
+use rings::bulletin::{Bulletin, is_later, number};
 
 #[test]
 fn h5_two_that_read_before_they_show_more_read_whole_words() {
     explore(3, || {
-        let boards = forever([Board::default(), Board::default()]);
+        let bulletins = forever([Bulletin::default(), Bulletin::default()]);
         let member = |own: usize| {
-            let other = &boards[1 - own];
+            let other = &bulletins[1 - own];
             for turn in 0..3 {
                 let number = number(0, turn);
                 // What each has shown says that it has read all before.
-                while !is_later(other.latest(), boards[own].replaces()) && boards[own].replaces() != 0 {
+                while !is_later(other.latest(), bulletins[own].replaces()) && bulletins[own].replaces() != 0 {
                     thread::yield_now();
                 }
-                boards[own].show(number, turn.into(), [u64::from(turn) * 3].into_iter());
+                bulletins[own].show(number, turn.into(), [u64::from(turn) * 3].into_iter());
                 let shown = loop {
                     match other.find(number) {
                         Some(shown) => break shown,

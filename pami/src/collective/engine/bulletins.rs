@@ -1,18 +1,18 @@
-//! What the members of a geometry show each other on their boards (SPEC H-5, A-4): those of the world, where all reach each other's
+//! What the members of a geometry show each other on their bulletins (SPEC H-5, A-4): those of the world, where all reach each other's
 //! memory.
 //!
 //! A collective has the number that it has in its geometry, and its members show and read in the order of their collectives: one
-//! begins on the boards when those before it are over here. So whoever has shown something has read all that was shown before.
+//! begins on the bulletins when those before it are over here. So whoever has shown something has read all that was shown before.
 
-use super::super::board::MOST_RANKS;
+use super::super::bulletin::MOST_RANKS;
 use crate::endpoint::Endpoint;
 use crate::geometry::Members;
 use heapless::Vec;
-use rings::board::{Board, is_later, number};
+use rings::bulletin::{Bulletin, is_later, number};
 
-/// Something on a board: which board, and the number there.
+/// Something on a bulletin: which bulletin, and the number there.
 #[derive(Clone, Copy)]
-pub(super) struct At(pub(super) &'static Board, pub(super) u64);
+pub(super) struct At(pub(super) &'static Bulletin, pub(super) u64);
 
 impl PartialEq for At {
     fn eq(&self, other: &Self) -> bool {
@@ -20,9 +20,9 @@ impl PartialEq for At {
     }
 }
 
-/// What becomes of a collective on boards.
+/// What becomes of a collective on bulletins.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum OnBoards {
+pub(super) enum OnBulletins {
     /// It does not wait there.
     Nothing,
     /// It waits for this.
@@ -31,9 +31,9 @@ pub(super) enum OnBoards {
     Over,
 }
 
-/// The boards of all members, by rank.
-pub(super) struct Boards {
-    all: Vec<&'static Board, { MOST_RANKS as usize }>,
+/// The bulletins of all members, by rank.
+pub(super) struct Bulletins {
+    all: Vec<&'static Bulletin, { MOST_RANKS as usize }>,
     rank: u32,
     /// The generation of the client: what was shown before it began is older.
     epoch: u16,
@@ -43,12 +43,12 @@ pub(super) struct Boards {
     seen: (u64, u32),
 }
 
-impl Boards {
-    /// Those of the members of which this is `rank`, if `board` finds them all.
+impl Bulletins {
+    /// Those of the members of which this is `rank`, if `bulletin` finds them all.
     pub(super) fn of(
         members: &Members<'_>,
         rank: u32,
-        board: impl Fn(Endpoint) -> Option<&'static Board>,
+        bulletin: impl Fn(Endpoint) -> Option<&'static Bulletin>,
     ) -> Option<Self> {
         let size = members.size();
         let epoch = members.endpoint(rank)?.client().generation();
@@ -56,12 +56,12 @@ impl Boards {
             return None;
         }
         // A context that is made anew counts from the start again, as all others do then.
-        if rings::board::epoch(board(members.endpoint(rank)?)?.latest()) == Some(epoch) {
+        if rings::bulletin::epoch(bulletin(members.endpoint(rank)?)?.latest()) == Some(epoch) {
             return None;
         }
         let mut all = Vec::new();
         for rank in 0..size {
-            all.push(board(members.endpoint(rank)?)?).ok()?;
+            all.push(bulletin(members.endpoint(rank)?)?).ok()?;
         }
         Some(Self { all, rank, epoch, begun_by_all: 0, seen: (0, 0) })
     }
@@ -72,26 +72,26 @@ impl Boards {
         number(self.epoch, sequence)
     }
 
-    /// The own board, if nobody reads any more what is on it in the place of what is shown next.
+    /// The own bulletin, if nobody reads any more what is on it in the place of what is shown next.
     #[inline]
-    pub(super) fn free(&self) -> Option<&'static Board> {
+    pub(super) fn free(&self) -> Option<&'static Bulletin> {
         let own = *self.all.get(self.rank as usize)?;
         let replaced = own.replaces();
-        let has_read = |board: &&Board| is_later(board.latest(), replaced);
+        let has_read = |bulletin: &&Bulletin| is_later(bulletin.latest(), replaced);
         let free = replaced == 0 || is_later(self.begun_by_all, replaced) || self.all.iter().all(has_read);
         free.then_some(own)
     }
 
-    /// All boards but the own one.
+    /// All bulletins but the own one.
     #[inline]
-    pub(super) fn others(&self) -> impl Iterator<Item = &'static Board> + '_ {
+    pub(super) fn others(&self) -> impl Iterator<Item = &'static Bulletin> + '_ {
         let own = self.rank as usize;
-        self.all.iter().enumerate().filter(move |&(rank, _)| rank != own).map(|(_, board)| *board)
+        self.all.iter().enumerate().filter(move |&(rank, _)| rank != own).map(|(_, bulletin)| *bulletin)
     }
 
     /// What a member shows.
     #[inline]
-    pub(super) fn of_rank(&self, rank: u32) -> Option<&'static Board> {
+    pub(super) fn of_rank(&self, rank: u32) -> Option<&'static Bulletin> {
         self.all.get(rank as usize).copied()
     }
 

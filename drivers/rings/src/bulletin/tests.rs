@@ -19,14 +19,17 @@ fn h5_numbers_are_later_by_sequence_which_wraps_and_by_epoch() {
 
 #[test]
 fn h5_what_is_shown_is_found_by_its_number_until_the_second_one_after_it() {
-    let board = Board::default();
-    assert_eq!((board.latest(), board.replaces()), (0, 0));
-    let shown = |number| board.find(number).map(|shown| (shown.tag(), shown.word(0), shown.word(8)));
+    let bulletin = Bulletin::default();
+    assert_eq!((bulletin.latest(), bulletin.replaces()), (0, 0));
+    let shown = |number| bulletin.find(number).map(|shown| (shown.tag(), shown.word(0), shown.word(8)));
     for turn in 0..7 {
         let number = number(2, turn);
-        assert_eq!(board.replaces(), if turn < 2 { 0 } else { super::number(2, turn - 2) });
-        board.show(number, u64::from(turn) + 50, [u64::from(turn), 9].into_iter());
-        assert_eq!((board.latest(), shown(number)), (number, Some((u64::from(turn) + 50, turn.into(), 9))));
+        assert_eq!(bulletin.replaces(), if turn < 2 { 0 } else { super::number(2, turn - 2) });
+        bulletin.show(number, u64::from(turn) + 50, [u64::from(turn), 9].into_iter());
+        assert_eq!(
+            (bulletin.latest(), shown(number)),
+            (number, Some((u64::from(turn) + 50, turn.into(), 9)))
+        );
         for before in 0..turn {
             assert_eq!(shown(super::number(2, before)).is_some(), before + 1 == turn);
         }
@@ -35,11 +38,11 @@ fn h5_what_is_shown_is_found_by_its_number_until_the_second_one_after_it() {
 
 #[test]
 fn h5_bytes_are_read_from_any_offset_and_are_zeros_beyond_the_page() {
-    let board = Board::default();
+    let bulletin = Bulletin::default();
     let bytes: Vec<u8> = (0..PAGE_BYTES).map(|at| at as u8 ^ 0x5a).collect();
     let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
-    board.show(number(0, 0), 0, words.chain([7; 4]));
-    let shown = board.find(number(0, 0)).unwrap();
+    bulletin.show(number(0, 0), 0, words.chain([7; 4]));
+    let shown = bulletin.find(number(0, 0)).unwrap();
     for offset in (0..PAGE_BYTES).step_by(if cfg!(miri) { 37 } else { 1 }) {
         for len in [0, 1, 4, 7, 8, 9, 30] {
             let mut into = [0xff; 30];

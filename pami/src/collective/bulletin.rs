@@ -1,11 +1,11 @@
-//! Through boards: each rank shows what it contributes to all that reach its memory, and reads what others show (Graham, Shipman,
+//! Through bulletins: each rank shows what it contributes to all that reach its memory, and reads what others show (Graham, Shipman,
 //! "MPI support for multi-core architectures: optimized shared memory collectives", 2008). Nothing is sent.
 
 use super::call::{Call, Collective};
 use super::step::{Area, Round, Span};
 use crate::operator::Order;
 
-/// Ranks that read each other's boards, at most: each reads all.
+/// Ranks that read each other's bulletins, at most: each reads all.
 pub const MOST_RANKS: u32 = 16;
 
 /// The own operand of a reduction: where the caller has it, or where it was saved from the result.
@@ -74,7 +74,8 @@ fn show(call: &Call, out: &mut Round) {
             out.copy(call.block(Area::Output, call.rank), call.own_operand());
         }
         Collective::Alltoall => {
-            let (all, own) = (Span::new(call.operand(), 0, call.total()), call.block(call.operand(), call.rank));
+            let (all, own) =
+                (Span::new(call.operand(), 0, call.total()), call.block(call.operand(), call.rank));
             out.show(all);
             out.copy(call.sources.span(Area::Output, call.rank), own);
         }

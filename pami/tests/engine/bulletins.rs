@@ -45,14 +45,15 @@ fn h5_short_collectives_take_no_packets_where_all_reach_each_others_memory() {
     let members = stage.everyone();
     let cases: Vec<_> = (0..40)
         .map(|number| {
-            let what = [Collective::Barrier, Collective::Allreduce, Collective::Allgather, Collective::Alltoall];
+            let what =
+                [Collective::Barrier, Collective::Allreduce, Collective::Allgather, Collective::Alltoall];
             let len = 1 + number % 9;
             (Case { algorithm: None, salt: number as u64, ..case(what[number % 4], 4, len) }, members)
         })
         .collect();
     stage.play(&cases);
     assert_eq!(stage.count(Kind::Collective), 0);
-    // What finds no room on a board goes by packets.
+    // What finds no room on a bulletin goes by packets.
     stage.play(&[(Case { algorithm: None, ..case(Collective::Alltoall, 4, 20) }, members)]);
     assert!(stage.count(Kind::Collective) > 0);
 }
@@ -67,15 +68,15 @@ fn h5_g3_many_at_once_short_and_long_are_carried_out_in_the_order_of_each_member
         stage.create(4, some, None);
         let cases: Vec<_> = (0..100)
             .map(|number| {
-                let (members, geometry) =
-                    if stage.random.below(4) == 0 { (some, 4) } else { (everyone, 0) };
+                let (members, geometry) = if stage.random.below(4) == 0 { (some, 4) } else { (everyone, 0) };
                 let size = members.size();
                 let what = COLLECTIVES[stage.random.below(COLLECTIVES.len())];
                 let root = if what.is_rooted() { stage.random.below(size as usize) as u32 } else { 0 };
                 let len = [0, 1, 3, 46, 47, 300][stage.random.below(6)];
                 let in_place = stage.random.below(2) == 0;
                 let geometry = pami::GeometryId(geometry);
-                let case = Case { geometry, what, size, root, len, in_place, salt: number, ..Case::default() };
+                let case =
+                    Case { geometry, what, size, root, len, in_place, salt: number, ..Case::default() };
                 (case, members)
             })
             .collect();
@@ -121,7 +122,7 @@ fn h5_a_root_runs_ahead_by_two_at_most() {
 fn h5_r4_members_that_mean_different_things_end_with_a_mismatch_and_go_on() {
     use Collective::{Allreduce, Alltoall, Barrier, Broadcast};
     let other = |what, len| Case { algorithm: None, ..case(what, 3, len) };
-    // On boards both, or one by messages.
+    // On bulletins both, or one by messages.
     let pairs = [
         (case(Barrier, 3, 0), case(Allreduce, 3, 1)),
         (case(Allreduce, 3, 1), case(Allreduce, 3, 2)),
@@ -142,7 +143,8 @@ fn h5_r4_members_that_mean_different_things_end_with_a_mismatch_and_go_on() {
         let ends = stage.results();
         // Who has what the root shows is done, and so is the root.
         for (_, end) in &ends {
-            let fine = matches!(end, Err(OperationError::Mismatch(_))) || end.is_ok() && most.what == Broadcast;
+            let fine =
+                matches!(end, Err(OperationError::Mismatch(_))) || end.is_ok() && most.what == Broadcast;
             assert!(fine, "pair {number}, rank {odd} odd: {ends:?}");
         }
         assert!(ends.iter().any(|end| end.1.is_err()), "pair {number}: {ends:?}");
@@ -194,7 +196,7 @@ fn h5_r2_who_waits_for_what_a_dead_node_would_show_hears_of_its_death() {
     assert!(stage.results().iter().all(|end| end.1 == Err(OperationError::NodeDead(2))));
 }
 
-/// What an earlier client has left on a board is not taken for what the next one shows.
+/// What an earlier client has left on a bulletin is not taken for what the next one shows.
 #[test]
 fn h5_m3_a_client_finds_nothing_on_a_board_that_was_for_the_one_before() {
     let nodes = machine(2, false);
@@ -212,7 +214,7 @@ fn h5_m3_a_client_finds_nothing_on_a_board_that_was_for_the_one_before() {
         stage.all_good();
         sum(generation).check(0, first.as_ref());
         sum(generation).check(1, second.as_ref());
-        // A context that is made anew in the same client has no boards, as none of the others has.
+        // A context that is made anew in the same client has no bulletins, as none of the others has.
         (0..2).for_each(|at| stage.destroy(at).unwrap());
         for at in 0..2 {
             let collect = sum(0).call(sum(0).memory(at), stage.told.done(0).unwrap());
