@@ -86,7 +86,7 @@ unsafe impl Send for Inbound {}
 /// Who has the two ends of a pair's ring, as bits of endpoints, and the sender's port. Written for each client of the
 /// receiver's before anything is taken from the ring.
 #[derive(Default)]
-#[repr(align(64))]
+#[cfg_attr(target_os = "linux", repr(align(64)))]
 struct Ends {
     origin: AtomicU64,
     target: AtomicU64,
@@ -216,8 +216,7 @@ impl Shm {
         let spare = |_| {
             let ring: Vec<Line> = (0..LINES_PER_RING).map(|_| Line::new()).collect();
             let copies = alloc::vec![0; COPIES_PER_RING * copy_bytes];
-            let released = Box::leak(Box::default());
-            let (sender, receiver) = lines::ring(ring.leak(), released, copies.leak(), copy_bytes)?;
+            let (sender, receiver) = lines::ring(ring.leak(), copies.leak(), copy_bytes)?;
             let inbound = Inbound { receiver, ends: Box::leak(Box::default()), before: ptr::null_mut() };
             Ok((Box::new(sender), Box::leak(Box::new(inbound))))
         };

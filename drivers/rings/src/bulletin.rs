@@ -113,17 +113,17 @@ impl Bulletin {
 
     /// What is shown under this number, if that is here.
     #[inline]
-    pub fn find(&self, number: u64) -> Option<Shown<'_>> {
+    pub fn find(&self, number: u64) -> Option<PageView<'_>> {
         let page = self.pages.iter().find(|page| page.number.load(Ordering::Acquire) == number)?;
-        Some(Shown(page))
+        Some(PageView(page))
     }
 }
 
 /// What is shown, as a reader finds it.
 #[derive(Clone, Copy)]
-pub struct Shown<'a>(&'a Page);
+pub struct PageView<'a>(&'a Page);
 
-impl Shown<'_> {
+impl PageView<'_> {
     /// What its owner says of it.
     #[inline]
     pub fn tag(&self) -> u64 {

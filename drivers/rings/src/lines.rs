@@ -2,7 +2,7 @@
 //!
 //! | bytes of a line | what |
 //! |---|---|
-//! | 0..8 | mark: form, lengths and the line's number; written last by the sender |
+//! | 0..8 | mark: 0 = free, else the form, the lengths and the line's number; written last by the sender, cleared by the receiver |
 //! | 8..24 | tag: four words of the user's |
 //! | 24..64 | payload |
 //!
@@ -14,18 +14,17 @@
 //! | lent, long header | the same, with the place of the header in a copy slot instead of the header |
 //! | gate | none: no message, but where the receiver finds nothing more until it [passes](Receiver::pass_gate) |
 //!
-//! There is no atomic read-modify-write on a message's way (but the count of a lent source), and of what both ends look at for a
-//! message there is its line alone, which the sender writes and the receiver reads: that one is there the receiver knows because it
-//! has the number that comes next, modulo 2^32. How many lines it has given back it [says elsewhere](Released), where the sender
-//! looks only when it has filled all that it knew of (after FastForward: Giacomoni, Moseley, Vachharajani, 2008). A copy slot is
-//! free again when the line that used it is.
+//! There is no shared head or tail and no atomic read-modify-write (but the count of a lent source): the sender
+//! knows that a line is free because its mark is clear, the receiver that one is there because it has the number that
+//! comes next, modulo 2^32; one that an [`Arrival`] still holds from the lap before has another. A copy slot is free
+//! again when the line that used it is.
 
 mod receiver;
 
 pub use receiver::{Arrival, Receiver};
 
 use crate::buffer::{RawSource, Source};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell, const_fn};
+use crate::sync::{AtomicU64, Ordering, UnsafeCell, const_fn};
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::slice;
@@ -40,8 +39,7 @@ pub const COPY_SLOTS: usize = 8;
 /// What the user says of a message in a line.
 pub type Tag = [u32; 4];
 
-/// No message: nothing was sent in the line, or a loan was given back.
-const NONE: u8 = 0;
+const FREE: u64 = 0;
 const INLINE: u8 = 1;
 const COPIED: u8 = 2;
 const LENT: u8 = 3;
@@ -57,11 +55,6 @@ const BEHIND: usize = 1 << 31;
 #[inline]
 const fn mark(form: u8, data_len: usize, header_len: usize) -> u64 {
     form as u64 | (data_len as u64) << 8 | (header_len as u64) << 16
-}
-
-/// A mark of no form.
-const fn without_form(mark: u64) -> u64 {
-    mark & !0xff | NONE as u64
 }
 
 /// The line's number in a mark, that of line `index` since the start being `index` modulo 2^32.
@@ -102,7 +95,7 @@ pub struct Line {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Line>() == 64);
 
-// SAFETY: tag and payload are the sender's from when the line was given back until its mark is set, and the receiver's then.
+// SAFETY: tag and payload are the sender's while the mark is clear and the receiver's while it is set.
 unsafe impl Sync for Line {}
 // SAFETY: all that a line holds is `Send`.
 unsafe impl Send for Line {}
@@ -112,7 +105,7 @@ impl Line {
         /// A free line.
         pub fn new() -> Self {
             let payload = Payload { bytes: [MaybeUninit::uninit(); INLINE_BYTES] };
-            Self { mark: AtomicU64::new(0), tag: UnsafeCell::new([0; 4]), payload: UnsafeCell::new(payload) }
+            Self { mark: AtomicU64::new(FREE), tag: UnsafeCell::new([0; 4]), payload: UnsafeCell::new(payload) }
         }
     }
 }
@@ -122,11 +115,6 @@ impl Default for Line {
         Self::new()
     }
 }
-
-/// How many lines of a ring were given back since the start, modulo 2^32: the receiver writes it, the sender reads it now and then.
-#[repr(align(64))]
-#[derive(Default)]
-pub struct Released(AtomicU32);
 
 /// The storage does not make a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,19 +139,11 @@ struct Storage {
     lines: &'static [Line],
     /// Their number, a power of two, less one.
     mask: usize,
-    released: &'static Released,
     copies: NonNull<u8>,
     copy_bytes: usize,
 }
 
 impl Storage {
-    /// Lines that were given back since the start, modulo 2^32.
-    #[inline]
-    fn released(&self) -> u32 {
-        // Acquire: the receiver has read what was in the lines and in their copy slots.
-        self.released.0.load(Ordering::Acquire)
-    }
-
     /// Line number `index` since the start.
     #[inline]
     fn line(&self, index: usize) -> &'static Line {
@@ -188,17 +168,15 @@ impl Storage {
 /// [`BadStorage`].
 pub fn ring(
     lines: &'static mut [Line],
-    released: &'static mut Released,
     copies: &'static mut [u8],
     copy_bytes: usize,
 ) -> Result<(Sender, Receiver), BadStorage> {
-    ring_at(lines, released, copies, copy_bytes, 0)
+    ring_at(lines, copies, copy_bytes, 0)
 }
 
 /// A ring that begins with the line numbered `index`.
 fn ring_at(
     lines: &'static mut [Line],
-    released: &'static mut Released,
     copies: &'static mut [u8],
     copy_bytes: usize,
     index: usize,
@@ -214,38 +192,35 @@ fn ring_at(
         *line = Line::new();
     }
     let mask = lines.len() - 1;
-    for index in (0..lines.len()).map(|at| index.wrapping_add(at)) {
-        // That of none that is looked for there before one is sent.
-        lines[index & mask].mark.store((index.wrapping_add(BEHIND) as u64) << 32, Ordering::Relaxed);
-    }
-    released.0.store(index as u32, Ordering::Relaxed);
-    let storage = Storage { lines, mask, released, copies: NonNull::from(copies).cast(), copy_bytes };
+    let storage = Storage { lines, mask, copies: NonNull::from(copies).cast(), copy_bytes };
     let sender = Sender {
         storage,
         tail: index,
-        free_until: index.wrapping_add(lines.len()),
         slots,
         next_slot: 0,
         used_by: [None; COPY_SLOTS],
         lent: None,
+        #[cfg(target_os = "linux")]
+        next_is_free: false,
     };
     Ok((sender, Receiver::new(storage, index)))
 }
 
 /// The end that sends. What it writes with each message shares no cache line with the receiver's.
-#[repr(align(64))]
+#[cfg_attr(target_os = "linux", repr(align(64)))]
 pub struct Sender {
     storage: Storage,
     /// Lines filled so far.
     tail: usize,
-    /// The line that is not known to have been given back, and all before it are.
-    free_until: usize,
     slots: usize,
     next_slot: usize,
     /// The line that used each copy slot last.
     used_by: [Option<usize>; COPY_SLOTS],
     /// The line that lent memory last.
     lent: Option<usize>,
+    /// The next line was seen to be free.
+    #[cfg(target_os = "linux")]
+    next_is_free: bool,
 }
 
 // SAFETY: the copy slots that the pointer leads to are written only by the one sender.
@@ -260,7 +235,7 @@ impl Sender {
     pub fn push_bcopy(&mut self, tag: &Tag, header: &[u8], data: &[u8]) -> Result<(), Refused> {
         let line = self.free_line()?;
         if header.len() + data.len() <= INLINE_BYTES {
-            // SAFETY: a line that was given back is the sender's; both parts fit.
+            // SAFETY: a line whose mark is clear is the sender's; both parts fit.
             line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, data) });
             self.publish(line, tag, mark(INLINE, data.len(), header.len()));
             return Ok(());
@@ -287,7 +262,7 @@ impl Sender {
         }
         let tail = self.tail;
         let line = self.free_line()?;
-        // SAFETY: a line that was given back is the sender's; both parts fit.
+        // SAFETY: a line whose mark is clear is the sender's; both parts fit.
         line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, data) });
         // SAFETY: as above.
         line.tag.with_mut(|tag| unsafe { (*tag)[0] = word });
@@ -312,7 +287,7 @@ impl Sender {
         let line = self.free_line()?;
         if whole <= INLINE_BYTES {
             line.payload.with_mut(|payload| {
-                // SAFETY: a line that was given back is the sender's; both parts fit, and data is initialised before it is lent.
+                // SAFETY: a line whose mark is clear is the sender's; both parts fit, and data is initialised before it is lent.
                 let data = unsafe {
                     let bytes: *mut u8 = payload.cast();
                     bytes.write_bytes(0, INLINE_BYTES);
@@ -331,7 +306,7 @@ impl Sender {
         let (front, data) = bytes.split_at_mut(header.len());
         front.copy_from_slice(header);
         fill(data);
-        // SAFETY: a line that was given back is the sender's.
+        // SAFETY: a line whose mark is clear is the sender's.
         line.payload.with_mut(|payload| unsafe { (*payload).copied = Copied { place, data_len: len } });
         self.publish(line, tag, mark(COPIED, 0, header.len()));
         Ok(())
@@ -351,7 +326,7 @@ impl Sender {
         let mark = if header.len() <= INLINE_HEADER_BYTES {
             // Most have none, and a copy of nothing is a call.
             if !header.is_empty() {
-                // SAFETY: a line that was given back is the sender's, and the header fits in front of the source.
+                // SAFETY: a line whose mark is clear is the sender's, and the header fits in front of the source.
                 line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, &[]) });
             }
             mark(LENT, 0, header.len())
@@ -359,7 +334,7 @@ impl Sender {
             let place = self.free_slot(header.len())?;
             // SAFETY: the slot is free, so nobody reads it, and the header fits.
             unsafe { write(place.as_ptr(), header, &[]) };
-            // SAFETY: a line that was given back is the sender's. The source is not in this part of it.
+            // SAFETY: a line whose mark is clear is the sender's. The source is not in this part of it.
             line.payload.with_mut(|payload| unsafe { (*payload).copied.place = place });
             mark(LENT_LONG, 0, header.len())
         };
@@ -379,10 +354,12 @@ impl Sender {
     pub fn gate(&mut self, word: u32) -> Result<(), Refused> {
         let tail = self.tail;
         let line = self.free_line()?;
-        // SAFETY: a line that was given back is the sender's.
+        // SAFETY: a line whose mark is clear is the sender's.
         line.tag.with_mut(|tag| unsafe { (*tag)[0] = word });
         line.mark.store(mark(GATE, 0, 0) | (tail.wrapping_add(BEHIND) as u64) << 32, Ordering::Release);
         self.tail = tail.wrapping_add(1);
+        #[cfg(target_os = "linux")]
+        self.look_ahead();
         Ok(())
     }
 
@@ -393,8 +370,8 @@ impl Sender {
 
     /// Whether the receiver may still use line number `line`, which was filled.
     fn holds(&self, line: usize) -> bool {
-        let filled = self.tail.wrapping_sub(line);
-        filled <= self.storage.lines.len() && self.unreleased() >= filled
+        self.tail.wrapping_sub(line) <= self.storage.lines.len()
+            && self.storage.line(line).mark.load(Ordering::Acquire) != FREE
     }
 
     /// Takes back what was lent and not given back, from a receiver that is gone. What it was about to give back counts as given
@@ -411,7 +388,7 @@ impl Sender {
             let line = self.storage.line(self.tail.wrapping_sub(back));
             let mark = line.mark.load(Ordering::Acquire);
             if matches!(mark as u8, LENT | LENT_LONG) {
-                line.mark.store(without_form(mark), Ordering::Relaxed);
+                line.mark.store(FREE, Ordering::Relaxed);
                 // SAFETY: the mark says that there is a source, and nobody else takes it, says the caller.
                 drop(line.payload.with(|payload| unsafe { Source::from_raw((*payload).lent.source) }));
             }
@@ -424,37 +401,29 @@ impl Sender {
     }
 
     #[inline]
-    fn free_line(&mut self) -> Result<&'static Line, Refused> {
-        if self.tail == self.free_until {
-            self.look_for_free()?;
+    fn free_line(&self) -> Result<&'static Line, Refused> {
+        let line = self.storage.line(self.tail);
+        #[cfg(target_os = "linux")]
+        if self.next_is_free {
+            return Ok(line);
         }
-        Ok(self.storage.line(self.tail))
-    }
-
-    /// Lines that were filled and not given back.
-    fn unreleased(&self) -> usize {
-        (self.tail as u32).wrapping_sub(self.storage.released()) as usize
-    }
-
-    #[inline(never)]
-    fn look_for_free(&mut self) -> Result<(), Refused> {
-        let free = self.storage.lines.len() - self.unreleased();
-        self.free_until = self.tail.wrapping_add(free);
-        if free > 0 { Ok(()) } else { Err(Refused::Full) }
+        // Acquire: the receiver has read what was in the line and in its copy slot.
+        if line.mark.load(Ordering::Acquire) == FREE { Ok(line) } else { Err(Refused::Full) }
     }
 
     /// The next copy slot, marked as used by the line at the tail.
-    #[inline(never)]
     fn free_slot(&mut self, len: usize) -> Result<NonNull<u8>, Refused> {
         if len > self.storage.copy_bytes || self.slots == 0 {
             return Err(Refused::TooLong);
         }
         let slot = self.next_slot;
-        let user = self.used_by.get(slot).copied().flatten();
-        if user.is_some_and(|user| self.holds(user)) {
+        let Some(used_by) = self.used_by.get_mut(slot) else { return Err(Refused::Full) };
+        if let Some(user) = *used_by
+            && self.tail.wrapping_sub(user) < self.storage.lines.len()
+            && self.storage.line(user).mark.load(Ordering::Acquire) != FREE
+        {
             return Err(Refused::Full);
         }
-        let Some(used_by) = self.used_by.get_mut(slot) else { return Err(Refused::Full) };
         *used_by = Some(self.tail);
         self.next_slot = if slot + 1 < self.slots { slot + 1 } else { 0 };
         // SAFETY: less than `slots`, as many as there are.
@@ -473,6 +442,16 @@ impl Sender {
     fn fill(&mut self, line: &Line, tail: usize, mark: u64) {
         line.mark.store(mark | (tail as u64) << 32, Ordering::Release);
         self.tail = tail.wrapping_add(1);
+        #[cfg(target_os = "linux")]
+        self.look_ahead();
+    }
+
+    /// Looks whether the next line is free, which the receiver wrote last: before it is wanted, as that takes long.
+    #[cfg(target_os = "linux")]
+    #[inline]
+    fn look_ahead(&mut self) {
+        // Acquire: the receiver has read what was in the line and in its copy slot.
+        self.next_is_free = self.storage.line(self.tail).mark.load(Ordering::Acquire) == FREE;
     }
 }
 

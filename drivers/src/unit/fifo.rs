@@ -420,7 +420,7 @@ pub struct PortState {
 }
 
 /// What the port writes with each message, in a cache line that others seldom read.
-#[repr(align(64))]
+#[cfg_attr(target_os = "linux", repr(align(64)))]
 #[derive(Default)]
 pub(crate) struct OwnWords {
     /// By what it shows what it looks at of other nodes' memory.

@@ -5,9 +5,6 @@ use super::call::{Call, Collective};
 use super::step::{Area, Round, Span};
 use crate::operator::Order;
 
-/// Ranks that read each other's bulletins, at most: each reads all.
-pub const MOST_RANKS: u32 = 16;
-
 /// The own operand of a reduction: where the caller has it, or where it was saved from the result.
 fn own_operand(call: &Call) -> Span {
     let len = call.len();

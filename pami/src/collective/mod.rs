@@ -58,14 +58,14 @@
 //!
 //! [`step`], [`blocks`] and [`call`] are the vocabulary. `tree`, [`Grid`] and
 //! [`affinity`](crate::affinity) are shapes that the algorithms of `fan` (up and down a tree) and `gather` run
-//! along; `network` goes through the routers, [`bulletin`] through memory that all reach; `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and
+//! along; `network` goes through the routers, `bulletin` through memory that all reach; `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and
 //! `scan` are the others. `schedule` puts them together, [`catalogue`] lists them, `names` names them, [`selection`]
 //! chooses by [`cost`], [`division`] shares work among the endpoints of a task, [`operator`](crate::operator) combines. [`engine`] runs
 //! schedules.
 
 pub mod blocks;
 mod bruck;
-pub mod bulletin;
+mod bulletin;
 pub mod call;
 pub mod catalogue;
 pub mod cost;

@@ -1,6 +1,5 @@
 //! What algorithms need.
 
-use super::bulletin::MOST_RANKS;
 use core::fmt;
 use rings::bulletin::PAGE_BYTES;
 
@@ -31,12 +30,15 @@ pub enum Need {
     TreeOperator,
     /// The network's ALU takes operands from any address, and leaves results at any, or all ranks' buffers are aligned to [`ALIGNMENT`] bytes.
     Aligned,
-    /// The ranks reach each other's memory, are [`MOST_RANKS`](super::bulletin::MOST_RANKS) at most, no boundary of an affinity domain
+    /// The ranks reach each other's memory, are [`MOST_SHOWING`] at most, no boundary of an affinity domain
     /// lies between those of a node, and what each shows has room on a bulletin: [`PAGE_BYTES`](rings::bulletin::PAGE_BYTES).
     Bulletins,
     /// The ranks have the scratch memory that it takes, for one element at least. Asked of all, so in no entry.
     Scratch,
 }
+
+/// Ranks that read each other's bulletins, at most: each reads all.
+pub const MOST_SHOWING: u32 = 16;
 
 /// The most that an adapter's ALU asks of a buffer's address, in bytes.
 pub const ALIGNMENT: usize = 8;
@@ -63,7 +65,7 @@ impl fmt::Display for Need {
             Self::Bulletins => {
                 return write!(
                     f,
-                    "at most {MOST_RANKS} ranks must reach each other's memory, with no boundary of affinity domains between them, \
+                    "at most {MOST_SHOWING} ranks must reach each other's memory, with no boundary of affinity domains between them, \
                      and show each other {PAGE_BYTES} bytes or less"
                 );
             }

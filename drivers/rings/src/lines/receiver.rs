@@ -2,14 +2,14 @@
 
 #[cfg(target_os = "linux")]
 use super::RETURNED;
-use super::{BEHIND, COPIED, GATE, INLINE, LENT, Line, Released, Storage, Tag, number, without_form};
+use super::{BEHIND, COPIED, FREE, GATE, INLINE, LENT, Line, Storage, Tag, number};
 use crate::buffer::Source;
 use crate::sync::Ordering;
 use core::ptr::NonNull;
 use core::slice;
 
 /// The end that receives. What it writes with each message shares no cache line with the sender's.
-#[repr(align(64))]
+#[cfg_attr(target_os = "linux", repr(align(64)))]
 pub struct Receiver {
     storage: Storage,
     /// Lines taken so far.
@@ -25,17 +25,18 @@ impl Receiver {
         Self { storage, head }
     }
 
-    /// The next message; none as long as the one before is held. The sender can use its line again once it is dropped.
+    /// The next message. Several arrivals may be held at a time and dropped in any order; the sender can use
+    /// their lines again, one after the other, once they are dropped.
     #[inline]
     pub fn pull(&mut self) -> Option<Arrival> {
         let head = self.head;
         let line = self.storage.line(head);
         let mark = line.mark.load(Ordering::Acquire);
-        if number(mark) != head as u32 || self.storage.released() != head as u32 {
+        if number(mark) != head as u32 || mark == FREE {
             return None;
         }
         self.head = head.wrapping_add(1);
-        Some(Arrival { line, mark, released: self.storage.released })
+        Some(Arrival { line, mark })
     }
 
     /// The word of the gate that is next, if one is.
@@ -43,23 +44,23 @@ impl Receiver {
         let line = self.storage.line(self.head);
         let mark = line.mark.load(Ordering::Acquire);
         let next = mark as u8 == GATE && number(mark) == self.head.wrapping_add(BEHIND) as u32;
-        // SAFETY: the mark says that the sender wrote the tag, which it leaves as it is until the line is given back.
+        // SAFETY: the mark says that the sender wrote the tag, which it leaves as it is until the mark is cleared.
         next.then(|| line.tag.with(|tag| unsafe { (*tag)[0] }))
     }
 
     /// Passes the gate that is next, if one is.
     pub fn pass_gate(&mut self) {
-        // One that is held has its line given back first.
-        if self.gate().is_some() && self.storage.released() == self.head as u32 {
+        if self.gate().is_some() {
+            self.storage.line(self.head).mark.store(FREE, Ordering::Release);
             self.head = self.head.wrapping_add(1);
-            self.storage.released.0.store(self.head as u32, Ordering::Release);
         }
     }
 
     /// Whether a pull would find a message now.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        number(self.storage.line(self.head).mark.load(Ordering::Relaxed)) == self.head as u32
+        let mark = self.storage.line(self.head).mark.load(Ordering::Relaxed);
+        number(mark) == self.head as u32 && mark != FREE
     }
 
     /// Lines taken since the start.
@@ -74,11 +75,9 @@ pub struct Arrival {
     line: &'static Line,
     /// Its mark, which stays so.
     mark: u64,
-    /// Where it is said that lines are given back.
-    released: &'static Released,
 }
 
-// SAFETY: an arrival only reads, and gives a line back that is its own to give; sources may end on any thread.
+// SAFETY: an arrival only reads, and clears a mark that is its own to clear; sources may end on any thread.
 unsafe impl Send for Arrival {}
 // SAFETY: as above.
 unsafe impl Sync for Arrival {}
@@ -87,7 +86,7 @@ impl Arrival {
     /// What the sender's user said of the message.
     #[inline]
     pub fn tag(&self) -> Tag {
-        // SAFETY: the line is the arrival's until it is given back.
+        // SAFETY: the line is the arrival's until its mark is cleared.
         self.line.tag.with(|tag| unsafe { *tag })
     }
 
@@ -108,7 +107,7 @@ impl Arrival {
         self.line.payload.with(|payload| {
             let header = payload.cast::<u8>();
             // SAFETY: the mark says that the sender wrote header and data into the line, which it leaves as it is until the
-            // arrival gives the line back. They fit, by the checks of the pushes.
+            // arrival clears the mark. They fit, by the checks of the pushes.
             unsafe {
                 let data = header.add(header_len);
                 (slice::from_raw_parts(header, header_len), slice::from_raw_parts(data, data_len))
@@ -136,7 +135,7 @@ fn distant_parts(line: &Line, mark: u64) -> (&[u8], &[u8]) {
     let (header_len, _) = inline_lens(mark);
     line.payload.with(|payload| {
         // SAFETY: the mark is set, so the sender wrote the payload in the form that it names before, and leaves it
-        // until the arrival gives the line back. Header and data lie in bounds by the checks of the pushes, in the line, in
+        // until the arrival clears the mark. Header and data lie in bounds by the checks of the pushes, in the line, in
         // the copy slot that the sender used, or in a source that the line keeps alive.
         unsafe {
             let (header, data, data_len) = match mark as u8 {
@@ -166,15 +165,14 @@ impl Drop for Arrival {
     #[inline]
     fn drop(&mut self) {
         if self.mark as u8 >= LENT {
-            // Who ends before the mark has no form any more leaves open whether the loan was given back: then it was (`take_back`).
+            // Who ends before the mark is clear leaves open whether the loan was given back: then it was (`take_back`).
             #[cfg(target_os = "linux")]
             self.line.mark.store(self.mark & !0xff | u64::from(RETURNED), Ordering::Release);
             // SAFETY: the form says that the payload holds a source, which `push_zcopy` took apart; this is the
             // only arrival of the line, so it is put together once.
             drop(self.line.payload.with(|payload| unsafe { Source::from_raw((*payload).lent.source) }));
-            self.line.mark.store(without_form(self.mark), Ordering::Relaxed);
         }
         // Release: all was read before the sender writes again.
-        self.released.0.store(number(self.mark).wrapping_add(1), Ordering::Release);
+        self.line.mark.store(FREE, Ordering::Release);
     }
 }

@@ -73,6 +73,11 @@ pub(crate) fn is_crowded() -> bool {
     CROWDED.get().is_some_and(|&crowded| crowded)
 }
 
+/// Whether it is known that there is a core for each hart of all nodes.
+pub(crate) fn has_cores_for_all() -> bool {
+    CROWDED.get().is_some_and(|&crowded| !crowded)
+}
+
 /// The node's memory.
 fn memory() -> Region {
     static MEMORY: Once<Region> = Once::new();

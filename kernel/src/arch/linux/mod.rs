@@ -14,7 +14,7 @@ pub(crate) use super::native::{checksum, frame_pointer, illegal_instruction};
 pub(crate) use interrupt::{set_timer, wait_for_interrupt};
 
 use crate::devicetree::Machine;
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{Ordering, fence};
 use drivers::console::Console;
 use drivers::linux::{NS_PER_S, now_ns};
 
@@ -51,29 +51,10 @@ pub fn relax() {
 /// another hart is at.
 const POLL_NS: u64 = 1024;
 
-/// Since when a hart polls without having found anything, and until when it has said so.
-struct Polling {
-    since_ns: AtomicU64,
-    until_ns: AtomicU64,
-}
-
-/// By hart, which alone has to do with it.
-static POLLING: [Polling; boot::HARTS] =
-    [const { Polling { since_ns: AtomicU64::new(0), until_ns: AtomicU64::new(0) } }; boot::HARTS];
-
-/// A hart that polls has found nothing in this time: others that want its processor have it every so often (SPEC H-3). Where there
-/// are as many cores as harts, not before it has polled in vain for long: a call of the host's takes longer than most answers.
+/// A hart that polls has found nothing in this time: others that want its processor have it every so often (SPEC H-3), unless there
+/// is one for each hart of all nodes.
 pub(crate) fn make_way(from_ns: u64, to_ns: u64) {
-    let Some(polling) = POLLING.get(super::hart()) else { return };
-    if machine::is_crowded() {
-        polling.since_ns.store(0, Ordering::Relaxed);
-    } else if polling.until_ns.load(Ordering::Relaxed) != from_ns {
-        polling.since_ns.store(from_ns, Ordering::Relaxed);
-    }
-    polling.until_ns.store(to_ns, Ordering::Relaxed);
-    let since = polling.since_ns.load(Ordering::Relaxed);
-    let turn = |ns: u64| ns.saturating_sub(since) / POLL_NS;
-    if turn(from_ns) != turn(to_ns) {
+    if from_ns / POLL_NS != to_ns / POLL_NS && !machine::has_cores_for_all() {
         rustix::thread::sched_yield();
     }
 }

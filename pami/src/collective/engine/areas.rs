@@ -3,7 +3,7 @@
 use super::bulk::BYTES_PER_ADVANCE;
 use super::limits::REDUCED_AT_ONCE;
 use crate::collective::{Area, Order, Reducer, Span};
-use rings::bulletin::{Bulletin, Shown};
+use rings::bulletin::{Bulletin, PageView};
 use rings::shared::Shared;
 use zerocopy::IntoBytes;
 
@@ -118,7 +118,7 @@ impl Areas {
 
     /// Reads what is shown behind so many elements.
     #[inline]
-    pub(super) fn fetch(&self, piece: Piece, shown: Shown<'_>, elements: usize) {
+    pub(super) fn fetch(&self, piece: Piece, shown: PageView<'_>, elements: usize) {
         if piece.len == 0 {
             return;
         }

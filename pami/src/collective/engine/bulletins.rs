@@ -4,7 +4,7 @@
 //! A collective has the number that it has in its geometry, and its members show and read in the order of their collectives: one
 //! begins on the bulletins when those before it are over here. So whoever has shown something has read all that was shown before.
 
-use super::super::bulletin::MOST_RANKS;
+use crate::collective::need::MOST_SHOWING;
 use crate::endpoint::Endpoint;
 use crate::geometry::Members;
 use heapless::Vec;
@@ -33,7 +33,7 @@ pub(super) enum OnBulletins {
 
 /// The bulletins of all members, by rank.
 pub(super) struct Bulletins {
-    all: Vec<&'static Bulletin, { MOST_RANKS as usize }>,
+    all: Vec<&'static Bulletin, { MOST_SHOWING as usize }>,
     rank: u32,
     /// The generation of the client: what was shown before it began is older.
     epoch: u16,
@@ -52,7 +52,7 @@ impl Bulletins {
     ) -> Option<Self> {
         let size = members.size();
         let epoch = members.endpoint(rank)?.client().generation();
-        if !(2..=MOST_RANKS).contains(&size) {
+        if !(2..=MOST_SHOWING).contains(&size) {
             return None;
         }
         // A context that is made anew counts from the start again, as all others do then.

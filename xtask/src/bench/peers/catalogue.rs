@@ -34,7 +34,7 @@ impl Unit {
 /// How a row is measured. Rows of one way and of as many tasks are measured in one launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum Method {
     /// The program looks at the clock.
     Timed,
     /// What its processes have of memory, when a message has gone round and nothing else was done.
@@ -62,12 +62,12 @@ pub struct Row {
 
 impl Row {
     /// How it is measured.
-    pub fn way(&self) -> Way {
+    pub fn method(&self) -> Method {
         match self.unit {
-            _ if self.word.starts_with("npb-") => Way::Benchmark,
-            Unit::Kibibytes => Way::Held,
-            Unit::Instructions => Way::Stepped,
-            Unit::Nanoseconds | Unit::Rate | Unit::Milliseconds => Way::Timed,
+            _ if self.word.starts_with("npb-") => Method::Benchmark,
+            Unit::Kibibytes => Method::Held,
+            Unit::Instructions => Method::Stepped,
+            Unit::Nanoseconds | Unit::Rate | Unit::Milliseconds => Method::Timed,
         }
     }
 }
@@ -219,7 +219,7 @@ impl Peer {
     /// Whether it can be asked for `row` at all. Whoever is asked and does not print it does not offer it.
     pub fn measures(&self, row: &Row) -> bool {
         match self.kind {
-            Kind::Ring | Kind::Ucx | Kind::Gasnet if row.way() == Way::Benchmark => false,
+            Kind::Ring | Kind::Ucx | Kind::Gasnet if row.method() == Method::Benchmark => false,
             Kind::Ring => {
                 let not_raw = [MEMORY, "alltoall", "broadcast", "allreduce-64k"];
                 row.tasks == 2 && !not_raw.iter().any(|what| row.word.starts_with(what))
@@ -267,7 +267,7 @@ fn choose<T>(
 /// A word that is in no row's name.
 pub fn rows(words: Option<&str>) -> Result<Vec<&'static Row>> {
     let mut rows = choose(ROWS, |row| row.name, "row", words)?;
-    rows.retain(|row| words.is_some() || row.way() != Way::Benchmark);
+    rows.retain(|row| words.is_some() || row.method() != Method::Benchmark);
     Ok(rows)
 }
 

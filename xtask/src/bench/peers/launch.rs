@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::catalogue::{Kind, MEMORY, Mpi, Row, START, Way};
+use super::catalogue::{Kind, MEMORY, Method, Mpi, Row, START};
 use super::deadline::Deadline;
 use super::npb;
 use super::obtain::{Folders, Ready, last_words};
@@ -63,7 +63,7 @@ pub fn command(
     scratch: &Path,
 ) -> Result<Command> {
     let mut words: Vec<_> = rows.iter().map(|row| row.word).filter(|&word| word != START).collect();
-    let benchmark = rows.iter().find(|row| row.way() == Way::Benchmark).map(|row| row.word);
+    let benchmark = rows.iter().find(|row| row.method() == Method::Benchmark).map(|row| row.word);
     let program = ready.program_of(rows);
     let mut command = match ready.peer.kind {
         Kind::Ring | Kind::Ucx => outliving_nobody(program),
@@ -204,7 +204,7 @@ pub fn launch(
         match Word::parse(&line) {
             Some(Word::First) => {
                 note(START, begun.elapsed().as_secs_f64() * 1e3);
-                if rows.iter().any(|row| row.way() == Way::Stepped) {
+                if rows.iter().any(|row| row.method() == Method::Stepped) {
                     steps::count(helper.id(), program)?.iter().for_each(|(row, &value)| note(row, value));
                 }
             }
@@ -216,7 +216,7 @@ pub fn launch(
             // A benchmark has a run of its own.
             Some(Word::Time(value))
                 if let [row] = rows
-                    && row.way() == Way::Benchmark =>
+                    && row.method() == Method::Benchmark =>
             {
                 note(row.word, value);
             }

@@ -24,7 +24,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::progress::Voice;
 use crate::{helper, json, workspace};
-use catalogue::{Peer, Row, Way};
+use catalogue::{Method, Peer, Row};
 use obtain::Ready;
 use results::{PeerReport, Report, RunReport};
 
@@ -78,7 +78,7 @@ pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
     for peer in peers {
         report.peers.push(PeerReport { name: peer.name.to_owned(), ..PeerReport::default() });
         let Some(entry) = report.peers.last_mut() else { continue };
-        let found = obtain::obtain(peer, voice).and_then(|ready| {
+        let found = obtain::obtain(peer, gasnet::build, voice).and_then(|ready| {
             let benchmarks = npb::programs(peer, &rows, &ready.folders, voice)?;
             Ok(Ready { benchmarks, ..ready })
         });
@@ -119,7 +119,7 @@ pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
 /// What is measured at once.
 struct Launch {
     tasks: u32,
-    way: Way,
+    method: Method,
     rows: Vec<&'static Row>,
 }
 
@@ -136,14 +136,14 @@ impl Run<'_> {
     /// Of it, in words.
     fn what(&self) -> String {
         match self.launch.rows[..] {
-            [row] if row.way() == Way::Benchmark => row.name.to_owned(),
+            [row] if row.method() == Method::Benchmark => row.name.to_owned(),
             _ => format!("{} tasks", self.launch.tasks),
         }
     }
 
     /// Does it between two probes. Returns whether it came to its end; what it gave until then counts.
     fn add_to(&self, report: &mut Report, best: &mut probe::Probe, voice: &Voice) -> Result<bool> {
-        let &Launch { tasks, way, ref rows } = self.launch;
+        let &Launch { tasks, method, ref rows } = self.launch;
         let (name, program) = (self.ready.peer.name, self.ready.program_of(rows));
         ensure_wanted()?;
         let before = probe::probe(self.cores)?;
@@ -163,7 +163,7 @@ impl Run<'_> {
         }
         if !values.is_empty() {
             let (peer, round) = (name.to_owned(), self.round);
-            report.runs.push(RunReport { peer, tasks, way, round, probes: [before, after], values });
+            report.runs.push(RunReport { peer, tasks, method, round, probes: [before, after], values });
         }
         Ok(result.is_ok())
     }
@@ -181,12 +181,13 @@ fn ensure_wanted() -> Result<()> {
 fn launches(peer: &Peer, rows: &[&'static Row]) -> Vec<Launch> {
     let mut launches: Vec<Launch> = Vec::new();
     for &row in rows.iter().filter(|row| peer.measures(row)) {
-        let (tasks, way) = (row.tasks, row.way());
-        let joins =
-            |launch: &&mut Launch| way != Way::Benchmark && (launch.tasks, launch.way) == (tasks, way);
+        let (tasks, method) = (row.tasks, row.method());
+        let joins = |launch: &&mut Launch| {
+            method != Method::Benchmark && (launch.tasks, launch.method) == (tasks, method)
+        };
         match launches.iter_mut().find(joins) {
             Some(launch) => launch.rows.push(row),
-            None => launches.push(Launch { tasks, way, rows: vec![row] }),
+            None => launches.push(Launch { tasks, method, rows: vec![row] }),
         }
     }
     launches

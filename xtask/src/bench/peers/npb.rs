@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::catalogue::{Kind, Peer, Row, Way};
+use super::catalogue::{Kind, Method, Peer, Row};
 use super::obtain::{self, Folders};
 use crate::arch::Arch;
 use crate::progress::Voice;
@@ -35,7 +35,7 @@ pub fn programs(
 ) -> Result<BTreeMap<&'static str, PathBuf>> {
     let words: Vec<_> = rows
         .iter()
-        .filter(|row| row.way() == Way::Benchmark && peer.measures(row))
+        .filter(|row| row.method() == Method::Benchmark && peer.measures(row))
         .map(|row| row.word)
         .collect();
     match peer.kind {
@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
     use crate::bench::peers::catalogue;
-    use crate::bench::peers::launch::{command, launch};
+    use crate::bench::peers::launch::{Values, command, launch};
     use crate::bench::peers::obtain::Ready;
 
     /// The programs end themselves a little later.
@@ -93,10 +93,11 @@ mod tests {
     fn h6_every_benchmark_verifies_over_an_mpi() {
         let peer = catalogue::peers(Some("mpich-pypi")).unwrap()[0];
         let rows = catalogue::rows(Some("npb")).unwrap();
-        let (folders, version) = match obtain::fetch(peer, &Voice::quiet()) {
-            Ok(found) => found,
-            Err(error) => return eprintln!("skipped: {} cannot be had: {error:#}", peer.name),
-        };
+        let (folders, version) =
+            match obtain::fetch(peer, |_, _, _| unreachable!("it is a wheel"), &Voice::quiet()) {
+                Ok(found) => found,
+                Err(error) => return eprintln!("skipped: {} cannot be had: {error:#}", peer.name),
+            };
         if obtain::compiler().is_err() {
             return eprintln!("skipped: there is no C compiler");
         }
@@ -106,7 +107,9 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         for row in rows {
             let command = command(&ready, &[row], 2, [0, 1], scratch.path()).unwrap();
-            let values = launch(smallest(&command), &[row], DEADLINE).unwrap();
+            let program = ready.program_of(&[row]);
+            let mut values = Values::new();
+            launch(smallest(&command), program, &[row], DEADLINE, &mut values).unwrap();
             assert!(values[row.name] > 0.0, "{values:?}");
         }
     }

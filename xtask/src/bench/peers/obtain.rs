@@ -9,7 +9,6 @@ use anyhow::{Context as _, Result, bail};
 
 use super::catalogue::{Kind, Mpi, Peer, Row, Source};
 use super::deadline::Deadline;
-use super::gasnet;
 use crate::arch::Arch;
 use crate::firmware;
 use crate::helper::Helper;
@@ -59,12 +58,15 @@ pub fn home() -> PathBuf {
     workspace::target().join("pamir/peers")
 }
 
+/// Builds what comes as a crate's sources, of this name and version: its folders, and its version in words.
+pub type Build = fn(&str, &str, &Voice) -> Result<(Folders, String)>;
+
 /// Makes `peer` ready, but for benchmarks.
 ///
 /// # Errors
 /// Why it cannot be had here.
-pub fn obtain(peer: &'static Peer, voice: &Voice) -> Result<Ready> {
-    let (folders, version) = fetch(peer, voice)?;
+pub fn obtain(peer: &'static Peer, build: Build, voice: &Voice) -> Result<Ready> {
+    let (folders, version) = fetch(peer, build, voice)?;
     let program = match peer.kind {
         Kind::Ring => compile(peer.name, "ring.c", &[], &folders, voice)?,
         Kind::Ours { .. } => {
@@ -86,11 +88,11 @@ pub fn obtain(peer: &'static Peer, voice: &Voice) -> Result<Ready> {
 ///
 /// # Errors
 /// Why it cannot be had here.
-pub fn fetch(peer: &Peer, voice: &Voice) -> Result<(Folders, String)> {
+pub fn fetch(peer: &Peer, build: Build, voice: &Voice) -> Result<(Folders, String)> {
     match peer.source {
         Source::Own => Ok((Folders::default(), own_version(peer))),
         Source::Wheels(wheels) => wheel(peer, wheels, voice),
-        Source::Crate(name, version) => gasnet::build(name, version, voice),
+        Source::Crate(name, version) => build(name, version, voice),
         Source::Debian(packages) => debian(peer, packages, voice),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::{Kind, PEERS, Peer, Row, Way};
+use super::catalogue::{Kind, Method, PEERS, Peer, Row};
 use super::probe::Probe;
 
 /// All of a session; the JSON file is this.
@@ -49,7 +49,7 @@ pub struct RunReport {
     /// Tasks on the two cores.
     pub tasks: u32,
     /// How its rows were measured.
-    pub way: Way,
+    pub method: Method,
     /// Which round, from 0.
     pub round: u32,
     /// Before it and after it.
@@ -103,7 +103,7 @@ impl Report {
 
     /// Why a run does not count. How fast the cores were is nothing to memory and to instructions.
     fn objection(&self, run: &RunReport, best: &Probe) -> Option<&'static str> {
-        let all_count = self.all_count || run.way != Way::Timed;
+        let all_count = self.all_count || run.method != Method::Timed;
         run.probes.iter().find_map(|probe| probe.objection(best)).filter(|_| !all_count)
     }
 
@@ -160,7 +160,7 @@ pub mod tests {
         let run = |peer: &str, round, probes, value| RunReport {
             peer: peer.to_owned(),
             tasks: 2,
-            way: Way::Timed,
+            method: Method::Timed,
             round,
             probes,
             values: [("half-8".to_owned(), value), ("rate-8".to_owned(), 1000.0 / value)].into(),

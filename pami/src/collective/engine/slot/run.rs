@@ -11,7 +11,7 @@ use super::super::route::Way;
 use super::super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::super::wire::{Stop, Wire, Word};
 use super::{CollectiveInFlight, Phase};
-use crate::collective::bulletin::MOST_RANKS;
+use crate::collective::need::MOST_SHOWING;
 use crate::collective::{Area, Order, Span, Step};
 use crate::combine::AluOperation;
 use crate::device::{CollectiveNetwork, Path, Port};
@@ -102,7 +102,7 @@ impl<A> CollectiveInFlight<A> {
             let number = bulletins.number(self.key.sequence);
             let shows =
                 |rank: &u32| bulletins.of_rank(*rank).is_some_and(|bulletin| bulletin.find(number).is_some());
-            if let Some(rank) = (0..MOST_RANKS).find(shows) {
+            if let Some(rank) = (0..MOST_SHOWING).find(shows) {
                 self.fail(OperationError::Mismatch(rank));
                 return;
             }
