@@ -442,7 +442,7 @@ impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
     fn arm(&mut self) {
         self.look_everywhere();
         self.port_state.bell.arm(P::name());
-        if let Some(bulletin) = self.own_bulletin() {
+        if let Some(bulletin) = self.bulletin {
             bulletin.bell().arm(P::name());
         }
         // For those who look whether the bell is watched.
@@ -458,7 +458,7 @@ impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
 
     fn disarm(&mut self) {
         self.port_state.bell.disarm(Self::REST);
-        if let Some(bulletin) = self.own_bulletin() {
+        if let Some(bulletin) = self.bulletin {
             bulletin.bell().disarm(Self::REST);
         }
         self.look_everywhere();

@@ -211,12 +211,6 @@ impl<P: Platform, N: Network> NodePort<P, N> {
         unsafe { self.port_state.own.hazard.owned(order) }
     }
 
-    /// What the port shows.
-    #[inline]
-    fn own_bulletin(&self) -> Option<&'static Bulletin> {
-        self.bulletin
-    }
-
     /// How to look at words of this or another node's.
     #[inline(always)]
     fn look(&mut self, words: &RegionWords) -> Look<'_> {

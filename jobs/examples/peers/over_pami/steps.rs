@@ -1,7 +1,7 @@
 //! Calls whose instructions are counted from outside.
 
+use super::super::mark::{self, EMPTY, NOT_THIS, NOTHING, PROGRESS, PUT, SEND, marked, that_was};
 use super::{PING, Side, WORD};
-use crate::mark::{self, EMPTY, NOT_THIS, NOTHING, PROGRESS, PUT, SEND, marked, that_was};
 use core::sync::atomic::Ordering::Relaxed;
 use kernel::JobError;
 
