@@ -227,7 +227,7 @@ pub const USAGE: &[Usage] = &[
                 Value::List(
                     "any of chosen, dissemination, binomial, n-ary, flat, pipeline, rectangle, scatter-allgather, \
                      recursive-doubling, rabenseifner, recursive-halving, ring, bruck, pairwise, gather-broadcast, \
-                     affinity and tree-network",
+                     affinity, tree-network and shared-memory",
                     is_algorithm,
                     "names no algorithm: see --list",
                 ),

@@ -13,7 +13,7 @@ use crate::{setup, workspace};
 /// What runs on nodes, and what runs on the host.
 const FIRMWARE: [&str; 10] =
     ["jobs", "kernel", "boot", "drivers", "rings", "pami", "base", "mpi", "armci", "shmem"];
-const HOST: [&str; 1] = ["xtask"];
+const HOST: [&str; 2] = ["xtask", "npb"];
 
 /// A build of documentation, and where it begins.
 pub struct Build {

@@ -1,6 +1,6 @@
 //! The jobs that nodes can run: the examples of the crate `jobs`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -151,10 +151,19 @@ mod tests {
         assert_eq!(names, described);
         for usage in ::jobs::USAGE {
             let path = folder().join(usage.job);
-            let files: Vec<_> = match std::fs::read_dir(&path) {
-                Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
-                Err(_) => vec![path.with_extension("rs")],
+            let inside = |path: &Path| {
+                let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+                entries.map(|entry| entry.path()).collect::<Vec<_>>()
             };
+            let mut files = inside(&path);
+            if files.is_empty() {
+                files = vec![path.with_extension("rs")];
+            }
+            // A module may have a folder of its own.
+            files = files
+                .into_iter()
+                .flat_map(|file| if file.is_dir() { inside(&file) } else { vec![file] })
+                .collect();
             let source: String =
                 files.iter().map(|file| std::fs::read_to_string(file).expect("a source")).collect();
             for word in source.split('"').filter(|word| word.starts_with("--") && !word.contains(' ')) {

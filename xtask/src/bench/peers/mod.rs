@@ -257,8 +257,8 @@ mod tests {
         assert_eq!(all("ring"), [two.clone(), stepped.clone()]);
         assert_eq!(all("gasnet"), [two.clone(), held.clone(), stepped.clone()]);
         let benchmarks = [(2, vec!["npb-is"]), (2, vec!["npb-ep"])];
-        let mpi = [two, (16, vec!["alltoall-8-16"])].into_iter().chain(benchmarks);
-        let mpi: Vec<_> = mpi.chain([held.clone(), stepped.clone()]).collect();
+        let mpi = [two, (16, vec!["alltoall-8-16"]), held.clone()].into_iter().chain(benchmarks);
+        let mpi: Vec<_> = mpi.chain([stepped.clone()]).collect();
         assert_eq!(all("mpich-pypi"), mpi);
         assert_eq!(all("pamir"), mpi);
         assert_eq!(all("ucx-debian"), [(2, vec!["half-8"]), held, stepped]);

@@ -59,13 +59,13 @@ pub fn home() -> PathBuf {
 }
 
 /// Builds what comes as a crate's sources, of this name and version: its folders, and its version in words.
-pub type Build = fn(&str, &str, &Voice) -> Result<(Folders, String)>;
+pub type BuildCrate = fn(&str, &str, &Voice) -> Result<(Folders, String)>;
 
 /// Makes `peer` ready, but for benchmarks.
 ///
 /// # Errors
 /// Why it cannot be had here.
-pub fn obtain(peer: &'static Peer, build: Build, voice: &Voice) -> Result<Ready> {
+pub fn obtain(peer: &'static Peer, build: BuildCrate, voice: &Voice) -> Result<Ready> {
     let (folders, version) = fetch(peer, build, voice)?;
     let program = match peer.kind {
         Kind::Ring => compile(peer.name, "ring.c", &[], &folders, voice)?,
@@ -88,7 +88,7 @@ pub fn obtain(peer: &'static Peer, build: Build, voice: &Voice) -> Result<Ready>
 ///
 /// # Errors
 /// Why it cannot be had here.
-pub fn fetch(peer: &Peer, build: Build, voice: &Voice) -> Result<(Folders, String)> {
+pub fn fetch(peer: &Peer, build: BuildCrate, voice: &Voice) -> Result<(Folders, String)> {
     match peer.source {
         Source::Own => Ok((Folders::default(), own_version(peer))),
         Source::Wheels(wheels) => wheel(peer, wheels, voice),

@@ -89,6 +89,13 @@ mod tests {
             ended.group().end();
             ended.wait().unwrap();
         }
+        // The shell is gone; who it started goes a little later.
+        for _ in 0..2000 {
+            if memory_kib(&found[..1]).is_err() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         let error = memory_kib(&found).unwrap_err().to_string();
         assert_eq!(error, format!("cannot read /proc/{}/smaps_rollup", found[0]));
         assert!(memory_kib(&[]).unwrap_err().to_string().contains("none of its processes"));
