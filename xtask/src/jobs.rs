@@ -1,6 +1,6 @@
 //! The jobs that nodes can run: the examples of the crate `jobs`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -131,6 +131,7 @@ fn near(name: &str, jobs: &[Job]) -> Vec<String> {
 mod tests {
     use super::*;
     use kernel::usage::Shape;
+    use std::path::Path;
 
     const EIGHT: Shape = Shape { nodes: 8, harts: 2, tasks: 8, contexts: 4, tree: true };
 

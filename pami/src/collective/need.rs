@@ -31,7 +31,7 @@ pub enum Need {
     /// The network's ALU takes operands from any address, and leaves results at any, or all ranks' buffers are aligned to [`ALIGNMENT`] bytes.
     Aligned,
     /// The ranks reach each other's memory, are [`MOST_SHOWING`] at most, no boundary of an affinity domain
-    /// lies between those of a node, and what each shows has room on a bulletin: [`PAGE_BYTES`](rings::bulletin::PAGE_BYTES).
+    /// lies between those of a node, and what each shows has room on a bulletin: [`PAGE_BYTES`].
     Bulletins,
     /// The ranks have the scratch memory that it takes, for one element at least. Asked of all, so in no entry.
     Scratch,
