@@ -26,22 +26,30 @@ static double half(int rounds, int bytes) {
     return (now() - start) / rounds / 2;
 }
 
+// Begins message m of a window, from task 0 to the other.
+static inline void post(int m, int bytes, MPI_Request *request) {
+    if (rank == 0)
+        MPI_Isend(out + m * bytes, bytes, MPI_BYTE, other, 2, MPI_COMM_WORLD, request);
+    else
+        MPI_Irecv(in + m * bytes, bytes, MPI_BYTE, other, 2, MPI_COMM_WORLD, request);
+}
+
+// The other's answer to all before.
+static inline void answer(void) {
+    if (rank == 0)
+        MPI_Recv(in, 4, MPI_BYTE, other, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else
+        MPI_Send(out, 4, MPI_BYTE, other, 3, MPI_COMM_WORLD);
+}
+
 // A round is a window of messages and the answer to it.
 static double rate(int rounds, int bytes) {
     MPI_Request requests[WINDOW];
     double start = now();
     for (int i = 0; i < rounds; i++) {
-        for (int m = 0; m < WINDOW; m++) {
-            if (rank == 0)
-                MPI_Isend(out + m * bytes, bytes, MPI_BYTE, other, 2, MPI_COMM_WORLD, &requests[m]);
-            else
-                MPI_Irecv(in + m * bytes, bytes, MPI_BYTE, other, 2, MPI_COMM_WORLD, &requests[m]);
-        }
+        for (int m = 0; m < WINDOW; m++) post(m, bytes, &requests[m]);
         MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
-        if (rank == 0)
-            MPI_Recv(in, 4, MPI_BYTE, other, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        else
-            MPI_Send(out, 4, MPI_BYTE, other, 3, MPI_COMM_WORLD);
+        answer();
     }
     return (now() - start) / rounds;
 }
@@ -54,16 +62,10 @@ static double stream(int rounds, int bytes) {
     for (int i = 0; i < rounds; i++) {
         int m = i % WINDOW;
         MPI_Wait(&requests[m], MPI_STATUS_IGNORE);
-        if (rank == 0)
-            MPI_Isend(out + m * bytes, bytes, MPI_BYTE, other, 2, MPI_COMM_WORLD, &requests[m]);
-        else
-            MPI_Irecv(in + m * bytes, bytes, MPI_BYTE, other, 2, MPI_COMM_WORLD, &requests[m]);
+        post(m, bytes, &requests[m]);
     }
     MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
-    if (rank == 0)
-        MPI_Recv(in, 4, MPI_BYTE, other, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    else
-        MPI_Send(out, 4, MPI_BYTE, other, 3, MPI_COMM_WORLD);
+    answer();
     return (now() - start) / rounds;
 }
 
