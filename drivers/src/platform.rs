@@ -76,6 +76,11 @@ pub trait Platform: Send + Sync + 'static {
     /// interrupt. An interrupt that is pending at the call ends the sleep at once.
     fn wait(deadline_ns: Option<u64>, acknowledge: impl FnMut());
 
+    /// Whether it is known that each hart has a core of its own.
+    fn owns_core() -> bool {
+        false
+    }
+
     /// The share of the last 10 ms that the harts of this hart's task were idle, of 1000 (SPEC L-2): in [`wait`](Self::wait), or
     /// as [`note_idle`](Self::note_idle) said.
     fn idle_share() -> u16 {

@@ -115,6 +115,11 @@ impl Platform for Hardware {
         }
     }
 
+    #[cfg(hosted)]
+    fn owns_core() -> bool {
+        arch::has_cores_for_all()
+    }
+
     fn idle_share() -> u16 {
         wakeup::idle_share()
     }

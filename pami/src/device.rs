@@ -416,6 +416,11 @@ pub trait Sleeping: Sized + Send + 'static {
     /// Wakes this port's sleeper from another thread.
     fn waker(&self) -> Self::Waker;
 
+    /// Whether it is known that nobody else wants the core of this hart: polling for long then takes nothing from anybody.
+    fn owns_core(&self) -> bool {
+        false
+    }
+
     /// Announces that this hart is about to sleep on this port; anything that arrives from here on ends the
     /// sleep. The caller looks for work once more between this and [`sleep`](Self::sleep) (SPEC N-8).
     fn arm(&mut self);

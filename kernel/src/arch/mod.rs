@@ -78,7 +78,7 @@ pub(crate) use this::{
 #[cfg(hosted)]
 pub(crate) use this::{
     interrupt::{call_afar, events, name},
-    machine::{is_crowded, near, shares, word},
+    machine::{has_cores_for_all, is_crowded, near, shares, word},
     translation::{mapped_end, maps_devices, translate, uncached},
 };
 #[cfg(target_os = "none")]

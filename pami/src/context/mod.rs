@@ -191,6 +191,7 @@ impl<P: Port> Active<P> {
             due: Due::NEW,
             writable: LastRegion::new(Rights::WRITE),
             updatable: LastRegion::new(Rights::UPDATE),
+            spin: AdaptiveSpin::of_hart(port.owns_core()),
             port,
             transport: Transport::new(me, local_paths),
             posts,
@@ -198,7 +199,6 @@ impl<P: Port> Active<P> {
             // Some may have died before, with packets left for this context.
             dead_packets_left: true,
             told_awaited: false,
-            spin: AdaptiveSpin::START,
             contexts,
             rendezvous_from,
             operations,

@@ -468,6 +468,10 @@ impl<P: Platform, N: Network> Sleeping for NodePort<P, N> {
         }
     }
 
+    fn owns_core(&self) -> bool {
+        P::owns_core()
+    }
+
     fn idle_share(&self) -> u16 {
         P::idle_share()
     }
