@@ -14,7 +14,7 @@ use crate::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use crate::trace::Event;
 use rings::buffer::Source;
 use rings::bulletin::Bulletin;
-use rings::shared::Shared;
+use rings::shared::{Place, Shared};
 use zerocopy::IntoBytes;
 
 pub use collective_network::CollectiveNetwork;
@@ -311,6 +311,18 @@ pub trait RemoteMemory: Sized + Send + 'static {
     /// Ends the sleep of the context whose bulletin this is, if it sleeps: something was shown that it may wait for. One that is awake
     /// looks itself.
     fn tell_reader(&self, _bulletin: &'static Bulletin) {}
+
+    /// Where those that reach this one's memory find `memory`, if they do.
+    fn exposed(&self, _memory: &Shared) -> Option<Place> {
+        None
+    }
+
+    /// Reads `len` bytes from `offset` of what another context has [exposed](Self::exposed) to `into.1` of that memory: one whose
+    /// bulletin this one reads, and which does not take its memory back before this one has said that it reads there no more. Returns
+    /// whether both have so much; if not, nothing was read.
+    fn read_exposed(&self, _from: Place, _offset: usize, _into: (&Shared, usize), _len: usize) -> bool {
+        false
+    }
 
     /// Does `what` with the memory of a region of `owner`, a task of this node, which stays registered meanwhile. `what` uses
     /// no port.

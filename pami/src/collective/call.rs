@@ -88,6 +88,8 @@ pub enum Algorithm {
     TreeNetwork,
     /// Each rank shows what it has to all that reach its memory, which read it.
     SharedMemory,
+    /// Each rank shows where its vectors lie to all that reach its memory, which read and combine them there.
+    DirectRead,
 }
 
 /// Numbers that an algorithm may be tuned by.

@@ -32,6 +32,8 @@ pub struct Metadata {
     pub aligned: bool,
     /// The ranks show each other what they have, and there is room for that.
     pub bulletins: bool,
+    /// The ranks reach each other's memory.
+    pub reach: bool,
 }
 
 impl Metadata {
@@ -52,6 +54,7 @@ impl Metadata {
             tree_operator: commutative,
             aligned: true,
             bulletins: true,
+            reach: true,
         }
     }
 
@@ -70,6 +73,7 @@ impl Metadata {
             Need::TreeOperator => self.tree_operator,
             Need::Aligned => self.aligned,
             Need::Bulletins => self.bulletins,
+            Need::Reach => self.reach,
             Need::Scratch => true,
         }
     }
@@ -156,6 +160,7 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Broadcast, A::Affinity, &[N::Domains]),
         entry(C::Broadcast, A::TreeNetwork, &[N::ClassRoute, N::Aligned]),
         entry(C::Broadcast, A::SharedMemory, &[N::Bulletins]),
+        entry(C::Broadcast, A::DirectRead, &[N::Reach]),
         entry(C::Reduce, A::Binomial, &[]),
         entry(C::Reduce, A::Nary, &[]),
         entry(C::Reduce, A::Pipeline, &[]),
@@ -165,6 +170,7 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Reduce, A::Affinity, &[N::Domains, N::CommutativeOrOrdered]),
         entry(C::Reduce, A::TreeNetwork, &[N::ClassRoute, N::TreeOperator, N::Aligned]),
         entry(C::Reduce, A::SharedMemory, &[N::Bulletins]),
+        entry(C::Reduce, A::DirectRead, &[N::Reach]),
         entry(C::Allreduce, A::RecursiveDoubling, &[]),
         entry(C::Allreduce, A::Binomial, &[]),
         entry(C::Allreduce, A::Rabenseifner, &[]),
@@ -172,9 +178,11 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Allreduce, A::Affinity, &[N::Domains, N::CommutativeOrOrdered]),
         entry(C::Allreduce, A::TreeNetwork, &[N::ClassRoute, N::TreeOperator, N::Aligned]),
         entry(C::Allreduce, A::SharedMemory, &[N::Bulletins]),
+        entry(C::Allreduce, A::DirectRead, &[N::Reach]),
         entry(C::ReduceScatter, A::Pairwise, &[]),
         entry(C::ReduceScatter, A::Ring, &[N::Commutative]),
         entry(C::ReduceScatter, A::RecursiveHalving, &[N::Commutative]),
+        entry(C::ReduceScatter, A::DirectRead, &[N::Reach]),
         entry(C::Gather, A::Flat, &[]),
         entry(C::Gather, A::Binomial, &[N::KnownBlocks]),
         entry(C::Gather, A::Affinity, &[N::KnownBlocks, N::OrderedDomains]),
@@ -188,9 +196,11 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Allgather, A::Affinity, &[N::OrderedDomains]),
         entry(C::Allgather, A::TreeNetwork, &[N::ClassRoute, N::NodeRanges, N::Aligned]),
         entry(C::Allgather, A::SharedMemory, &[N::Bulletins, N::EqualBlocks]),
+        entry(C::Allgather, A::DirectRead, &[N::Reach]),
         entry(C::Alltoall, A::Pairwise, &[]),
         entry(C::Alltoall, A::Bruck, &[N::EqualBlocks]),
         entry(C::Alltoall, A::SharedMemory, &[N::Bulletins, N::EqualBlocks]),
+        entry(C::Alltoall, A::DirectRead, &[N::Reach, N::EqualBlocks]),
         entry(C::Scan, A::RecursiveDoubling, &[]),
         entry(C::Exscan, A::RecursiveDoubling, &[]),
     ]

@@ -182,6 +182,15 @@ pub fn estimate(
             let read = wide(costs.overhead) / 4 + bytes * (wide(costs.copy) + alu);
             wide(costs.overhead) + wide(costs.local_latency) + others * read
         }
+        (_, A::DirectRead) => {
+            // A way for all at each stage; what is read once, or in parts by each.
+            let (stages, read) = match collective {
+                C::Broadcast => (2, bytes * byte),
+                C::Reduce | C::Allreduce => (3, rest(bytes) * (2 * byte + alu)),
+                _ => (2, rest(total) * (byte + alu)),
+            };
+            stages * (overhead + wide(costs.local_latency)) + others * overhead + read
+        }
         (C::Gather | C::Scatter, A::Binomial) => log * far + clears(total) + rest(total) * byte,
         (C::Gather | C::Scatter, _) | (_, A::Flat) => far + clear(bytes) + others * (overhead + bytes * byte),
         (_, A::Binomial) => both * tree(log, 1, bytes),

@@ -8,7 +8,7 @@
 //! of the vector, or of each block, and uses the scratch memory of the run before it.
 
 use super::call::{Algorithm, Call, Collective};
-use super::fan;
+use super::{direct, fan};
 
 /// What decides how much memory a collective takes, besides the number of elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +48,7 @@ impl Demand {
         let part = len.div_ceil(ranks.max(1));
         match (self.collective, self.algorithm) {
             (C::Barrier | C::Broadcast, _) => 0,
+            (what, A::DirectRead) => direct::demand(what, len, ranks, self.in_place),
             // Within a node nothing is combined if a rank is alone there.
             (C::Allreduce, A::TreeNetwork) if self.per_node == 1 => 0,
             (C::Reduce, A::TreeNetwork) if self.per_node == 1 => len,
@@ -76,7 +77,7 @@ impl Demand {
         use {Algorithm as A, Collective as C};
         match self.collective {
             // What is shown is shown once.
-            _ if self.algorithm == A::SharedMemory => false,
+            _ if matches!(self.algorithm, A::SharedMemory | A::DirectRead) => false,
             C::Reduce | C::Allreduce | C::Scan | C::Exscan => self.algorithm != A::TreeNetwork,
             C::ReduceScatter => self.algorithm != A::RecursiveHalving,
             C::Alltoall => self.algorithm == A::Pairwise && !self.moves,

@@ -12,6 +12,8 @@
 //! | `Wait` | ends the round: all that was started is done |
 //! | `Reduce`, `Copy` | are done at once, element by element |
 //! | `Show`, `Fetch` | what all that reach the rank's memory may read, and what others show: done once that is there |
+//! | `Expose`, `Pull` | the same of memory, which is read where it lies |
+//! | `Reach`, `Await` | a stage, after which others may read more, or write what was read |
 //! | `Combine`, `Assemble`, `Spread` | a vector through the tree network; the result is there when the round ends |
 //!
 //! A step names peers by rank and memory by [`Span`]: elements of the input, of the output, or of scratch memory.
@@ -58,7 +60,7 @@
 //!
 //! [`step`], [`blocks`] and [`call`] are the vocabulary. `tree`, [`Grid`] and
 //! [`affinity`](crate::affinity) are shapes that the algorithms of `fan` (up and down a tree) and `gather` run
-//! along; `network` goes through the routers, `bulletin` through memory that all reach; `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and
+//! along; `network` goes through the routers, `bulletin` and `direct` through memory that all reach; `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and
 //! `scan` are the others. `schedule` puts them together, [`catalogue`] lists them, `names` names them, [`selection`]
 //! chooses by [`cost`], [`division`] shares work among the endpoints of a task, [`operator`](crate::operator) combines. [`engine`] runs
 //! schedules.
@@ -69,6 +71,7 @@ mod bulletin;
 pub mod call;
 pub mod catalogue;
 pub mod cost;
+mod direct;
 mod dissemination;
 pub mod division;
 mod doubling;
@@ -99,7 +102,7 @@ pub use names::{Forced, UnknownName};
 pub use need::Need;
 pub use schedule::Schedule;
 pub use selection::{Candidate, Query, SelectionError};
-pub use step::{Area, Span, Step};
+pub use step::{Area, Shown, Span, Step};
 
 #[cfg(test)]
 pub(crate) mod simulation;

@@ -41,7 +41,7 @@ impl Collective {
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Dissemination,
         Self::Binomial,
         Self::Nary,
@@ -59,6 +59,7 @@ impl Algorithm {
         Self::Affinity,
         Self::TreeNetwork,
         Self::SharedMemory,
+        Self::DirectRead,
     ];
 
     /// Its name.
@@ -81,6 +82,7 @@ impl Algorithm {
             Self::Affinity => "affinity",
             Self::TreeNetwork => "tree-network",
             Self::SharedMemory => "shared-memory",
+            Self::DirectRead => "direct-read",
         }
     }
 }

@@ -33,6 +33,9 @@ pub enum Need {
     /// The ranks reach each other's memory, are [`MOST_SHOWING`] at most, no boundary of an affinity domain
     /// lies between those of a node, and what each shows has room on a bulletin: [`PAGE_BYTES`].
     Bulletins,
+    /// The ranks reach each other's memory, are [`MOST_SHOWING`] at most, and no boundary of an affinity domain lies between those of
+    /// a node.
+    Reach,
     /// The ranks have the scratch memory that it takes, for one element at least. Asked of all, so in no entry.
     Scratch,
 }
@@ -67,6 +70,12 @@ impl fmt::Display for Need {
                     f,
                     "at most {MOST_SHOWING} ranks must reach each other's memory, with no boundary of affinity domains between them, \
                      and show each other {PAGE_BYTES} bytes or less"
+                );
+            }
+            Self::Reach => {
+                return write!(
+                    f,
+                    "at most {MOST_SHOWING} ranks must reach each other's memory, with no boundary of affinity domains between them"
                 );
             }
             Self::Scratch => "the ranks need more scratch memory",

@@ -26,6 +26,8 @@ pub(super) enum Phase {
     },
     Dissemination,
     Bulletin,
+    /// Where each rank's memory lies.
+    Direct,
     Up,
     Down,
     Broadcast {

@@ -7,7 +7,7 @@ use super::gather::{self, Store};
 use super::phase::Phase;
 use super::step::{Area, Round, Span, Step};
 use super::tree::{FLAT, Shape, Tree};
-use super::{bruck, bulletin, dissemination, doubling, halving, network, pairwise, ring, scan};
+use super::{bruck, bulletin, direct, dissemination, doubling, halving, network, pairwise, ring, scan};
 use crate::partition::Partition;
 
 /// The steps of one rank of one collective, handed out one at a time.
@@ -47,6 +47,11 @@ impl<'a> Schedule<'a> {
     /// How it is carried out.
     pub(super) fn algorithm(&self) -> Algorithm {
         self.call.algorithm
+    }
+
+    /// What it is of.
+    pub(super) fn call(&self) -> &Call<'a> {
+        &self.call
     }
 
     /// Has it be one of another call, which is known to be good. It is to [begin](Self::begin).
@@ -197,6 +202,8 @@ fn phase<'a>(call: &Call<'a>, index: u8, tree: &mut Tree<'a>) -> Option<Phase> {
         (_, A::TreeNetwork, _) => network::phase(call, index, tree),
         (_, A::SharedMemory, 0) => Some(Phase::Bulletin),
         (_, A::SharedMemory, _) => None,
+        (_, A::DirectRead, 0) => Some(Phase::Direct),
+        (_, A::DirectRead, _) => None,
 
         (C::Broadcast, A::ScatterAllgather, _) => publish(match index {
             1 => along(call.root, Phase::Scatter { store: Store::Whole(Area::Output), own: None }),
@@ -360,6 +367,7 @@ impl Phase {
             }
             Self::Dissemination => dissemination::steps(call, at, out),
             Self::Bulletin => bulletin::steps(call, at, out),
+            Self::Direct => direct::steps(call, at, out),
             Self::Up => fan::up(tree, at, out),
             Self::Down => fan::down(tree, at, out),
             Self::Broadcast { vector, chunk } => fan::broadcast(tree, *vector, *chunk, at, out),
@@ -401,6 +409,7 @@ impl Phase {
             Self::Scatter { store: Store::Subtree(base), .. } => base + gather::scratch(call, tree),
             Self::BruckAllgather => call.total(),
             Self::Bulletin => bulletin::scratch(call),
+            Self::Direct => direct::scratch(call),
             Self::RingReduceScatter(own) => ring::scratch(call).max(end(own)),
             Self::HalvingReduceScatter(_) => halving::scratch(call),
             Self::PairwiseReduceScatter => pairwise::scratch(call),

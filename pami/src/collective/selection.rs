@@ -138,7 +138,10 @@ impl Query {
             && self.bytes <= AFFINITY_LIMIT
             && affinity().is_some_and(|entry| self.check(entry).is_ok());
         let may = move |entry: &&AlgorithmEntry| {
-            let beside = matches!(entry.algorithm, Algorithm::TreeNetwork | Algorithm::SharedMemory);
+            let beside = matches!(
+                entry.algorithm,
+                Algorithm::TreeNetwork | Algorithm::SharedMemory | Algorithm::DirectRead
+            );
             !favoured || beside || entry.algorithm == Algorithm::Affinity
         };
         self.entries().filter(may).filter(|entry| self.check(entry).is_ok())
@@ -182,6 +185,7 @@ impl Query {
             domains: false,
             ordered_domains: false,
             bulletins: false,
+            reach: false,
             ..metadata
         };
         let slice = Query {

@@ -97,6 +97,8 @@ pub enum Step {
         /// As long, and apart from `into`.
         from: Span,
     },
+    /// Begins, as a rank that shows nothing.
+    Begin,
     /// Shows `span` to all that reach this rank's memory, as it is now. Once in a collective, and before anything is read; waits
     /// until nobody reads any more what is shown no longer then.
     Show {
@@ -111,6 +113,36 @@ pub enum Step {
         offset: usize,
         /// Never of [`Area::Input`]. Empty if only that it is there matters.
         into: Span,
+    },
+    /// Shows where memory lies, to be read there until all have come to the stage that ends that. Else as [`Show`](Self::Show).
+    Expose {
+        /// Of the operand.
+        operand: Span,
+        /// Of the part of the result that this rank makes; may be of memory that is not written yet.
+        result: Span,
+    },
+    /// Reads what another rank has [exposed](Self::Expose), where it lies.
+    Pull {
+        /// That rank, never this one.
+        from: u32,
+        /// What of it.
+        of: Shown,
+        /// Elements of that in front of those that are read.
+        offset: usize,
+        /// Never of [`Area::Input`].
+        into: Span,
+    },
+    /// Tells all that reach this rank's memory that it has come to a stage.
+    Reach {
+        /// Later than those before: 1 or more.
+        stage: u8,
+    },
+    /// Done once another rank has come to a stage.
+    Await {
+        /// That rank, never this one.
+        from: u32,
+        /// Of that rank.
+        stage: u8,
     },
     /// Hands `span` to the tree network, which combines what the leaders of all nodes hand in, in the order that it
     /// fixes, and writes the result over each one's span before the round ends. An empty span only synchronises.
@@ -134,6 +166,15 @@ pub enum Step {
         /// Whether this is the source.
         source: bool,
     },
+}
+
+/// What of an [exposed](Step::Expose) memory is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    /// The operand.
+    Operand,
+    /// The rank's part of the result.
+    Result,
 }
 
 /// Most steps that an algorithm writes at a time.
@@ -259,6 +300,28 @@ impl Round {
         if into.len > 0 && into != from {
             self.push(Step::Copy { into, from });
         }
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.push(Step::Begin);
+    }
+
+    pub(super) fn expose(&mut self, operand: Span, result: Span) {
+        self.push(Step::Expose { operand, result });
+    }
+
+    pub(super) fn pull(&mut self, from: u32, of: Shown, offset: usize, into: Span) {
+        if into.len > 0 {
+            self.push(Step::Pull { from, of, offset, into });
+        }
+    }
+
+    pub(super) fn reach(&mut self, stage: u8) {
+        self.push(Step::Reach { stage });
+    }
+
+    pub(super) fn await_stage(&mut self, from: u32, stage: u8) {
+        self.push(Step::Await { from, stage });
     }
 
     /// Shows `span`, be it empty.

@@ -17,7 +17,7 @@ use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use pami::trace::Event;
 use rings::buffer::Source;
 use rings::bulletin::Bulletin;
-use rings::shared::Shared;
+use rings::shared::{Place, Shared};
 
 impl<P: Platform, N: Network> Sending for NodePort<P, N> {
     type Route = NodeRoute;
@@ -291,6 +291,21 @@ impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
         let place = self.unit.map.place(of.task()).filter(|_| P::NEAR && of.is_fellow(self.me))?;
         let port = self.unit.port_number(of.client(), place.local, of.context().0)?;
         self.unit.shm.bulletin(place.node, place.node == self.unit.node, port)
+    }
+
+    fn exposed(&self, memory: &Shared) -> Option<Place> {
+        let reached = self.unit.shm.near().is_none() || memory.lies(P::shares);
+        reached.then(|| memory.place())
+    }
+
+    fn read_exposed(&self, from: Place, offset: usize, (into, at): (&Shared, usize), len: usize) -> bool {
+        if self.unit.shm.near().is_some() && !P::shares(from.start, from.len) {
+            return false;
+        }
+        // SAFETY: all of it is memory that every node maps for ever, or it is this program's own. Its owner, who told of it, holds it
+        // in shared use until this one has said that it reads there no more, or for ever; another node, which is another program,
+        // may do with it what it likes.
+        unsafe { from.copy(offset, into, at, len) }.is_ok()
     }
 
     #[inline]

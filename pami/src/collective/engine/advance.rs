@@ -113,7 +113,7 @@ impl<A> Engine<A> {
         let slot = slots.get_mut(number).filter(|slot| slot.shows())?;
         let entry = geometries[slot.geometry()].as_mut()?;
         slot.follow_bulletins(entry, &mut Wire::new(port, transport), true);
-        self.on_bulletins = slot.on_bulletins(entry.bulletins.as_ref());
+        self.on_bulletins = slot.on_bulletins();
         if !slot.is_over() {
             return None;
         }
@@ -175,7 +175,7 @@ impl<A> Engine<A> {
         let network = port.network();
         let room = (early, bulk, number);
         let moved = slot.advance(entry, room, Wire::new(port, transport), network, may) | asked;
-        self.on_bulletins = slot.on_bulletins(entry.bulletins.as_ref());
+        self.on_bulletins = slot.on_bulletins();
         moved
     }
 
@@ -185,6 +185,9 @@ impl<A> Engine<A> {
             return None;
         }
         let slot = self.slots.get(number)?;
+        if let Some(entry) = self.geometries[slot.geometry()].as_mut() {
+            slot.end_on_bulletins(entry);
+        }
         let Ending { geometry, key, ticketed, asked, result, done } = slot.ending();
         if let (Err(error), Some(herald)) = (result, &mut self.herald) {
             herald.note(slot.abort(error).key);

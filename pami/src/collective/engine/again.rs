@@ -51,7 +51,7 @@ impl<A> Engine<A> {
         let wire = &mut Wire::new(port, transport);
         let opened = if slot.begin_on_bulletins(early) {
             slot.follow_bulletins(entry, wire, false);
-            self.on_bulletins = slot.on_bulletins(entry.bulletins.as_ref());
+            self.on_bulletins = slot.on_bulletins();
             true
         } else {
             slot.send_first(entry, early, wire)

@@ -116,6 +116,33 @@ impl Areas {
         own.show(number, tag, words);
     }
 
+    /// The memory that a piece is of, and where in it it starts.
+    pub(super) fn place(&self, piece: Piece) -> Option<(&Shared, usize)> {
+        Some((self.memory(piece.area)?, piece.start))
+    }
+
+    /// Nobody gets this memory to himself any more: others may read it for as long as they like.
+    pub(super) fn keep(&self) {
+        self.places.iter().flatten().for_each(|(memory, _)| core::mem::forget(memory.clone()));
+    }
+
+    /// Bytes of so many elements.
+    pub(super) fn bytes(&self, elements: usize) -> usize {
+        elements * self.element_len
+    }
+
+    /// Goes on to have a piece be read, from this byte of it on: `read` into memory, there, and how much. Returns how far it is.
+    pub(super) fn pull(
+        &self,
+        into: Piece,
+        position: usize,
+        read: impl FnOnce(&Shared, usize, usize) -> bool,
+    ) -> Option<usize> {
+        let len = (into.len - position).min(BYTES_PER_ADVANCE);
+        let memory = self.memory(into.area)?;
+        read(memory, into.start + position, len).then_some(position + len)
+    }
+
     /// Reads what is shown behind so many elements.
     #[inline]
     pub(super) fn fetch(&self, piece: Piece, shown: PageView<'_>, elements: usize) {

@@ -4,29 +4,41 @@
 //! A collective has the number that it has in its geometry, and its members show and read in the order of their collectives: one
 //! begins on the bulletins when those before it are over here. So whoever has shown something has read all that was shown before.
 
+use super::wire::{GATE, Key};
 use crate::collective::need::MOST_SHOWING;
 use crate::endpoint::Endpoint;
 use crate::geometry::Members;
 use heapless::Vec;
 use rings::bulletin::{Bulletin, is_later, number};
 
-/// Something on a bulletin: which bulletin, and the number there.
+/// What a member is waited for.
 #[derive(Clone, Copy)]
-pub(super) struct At(pub(super) &'static Bulletin, pub(super) u64);
+pub(super) struct Awaited {
+    pub(super) bulletin: &'static Bulletin,
+    pub(super) of: Endpoint,
+    /// The number there, and the stage that it is to come to; 0 if it is to be shown.
+    pub(super) number: u64,
+    pub(super) stage: u8,
+}
 
-impl PartialEq for At {
-    fn eq(&self, other: &Self) -> bool {
-        core::ptr::eq(self.0, other.0) && self.1 == other.1
+impl Awaited {
+    /// Whether it is there.
+    #[inline]
+    pub(super) fn is_there(&self) -> bool {
+        match self.stage {
+            0 => self.bulletin.find(self.number).is_some(),
+            stage => self.bulletin.has_reached(self.number, stage),
+        }
     }
 }
 
 /// What becomes of a collective on bulletins.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub(super) enum OnBulletins {
     /// It does not wait there.
     Nothing,
     /// It waits for this.
-    Awaits(At),
+    Awaits(Awaited),
     /// It has all, and is to be ended.
     Over,
 }
@@ -41,6 +53,9 @@ pub(super) struct Bulletins {
     begun_by_all: u64,
     /// Of the one that is under way: its number, and a bit for each rank that has begun it.
     seen: (u64, u32),
+    /// The last that failed here while others may have waited for a stage of it: none is reached of a later one before all have
+    /// begun one.
+    spoiled: u64,
 }
 
 impl Bulletins {
@@ -63,23 +78,57 @@ impl Bulletins {
         for rank in 0..size {
             all.push(bulletin(members.endpoint(rank)?)?).ok()?;
         }
-        Some(Self { all, rank, epoch, begun_by_all: 0, seen: (0, 0) })
+        Some(Self { all, rank, epoch, begun_by_all: 0, seen: (0, 0), spoiled: 0 })
     }
 
-    /// The number of this collective of the geometry.
+    /// The number of a collective, or of the barrier in front of it.
     #[inline]
-    pub(super) fn number(&self, sequence: u32) -> u64 {
-        number(self.epoch, sequence)
+    pub(super) fn number(&self, key: Key) -> u64 {
+        number(self.epoch, key.sequence.wrapping_mul(2) | u32::from(key.part != GATE))
     }
 
-    /// The own bulletin, if nobody reads any more what is on it in the place of what is shown next.
+    /// The own bulletin, if nobody reads any more what is on it in the place of what is shown under this number.
     #[inline]
-    pub(super) fn free(&self) -> Option<&'static Bulletin> {
+    pub(super) fn free(&mut self, number: u64) -> Option<&'static Bulletin> {
         let own = *self.all.get(self.rank as usize)?;
-        let replaced = own.replaces();
-        let has_read = |bulletin: &&Bulletin| is_later(bulletin.latest(), replaced);
-        let free = replaced == 0 || is_later(self.begun_by_all, replaced) || self.all.iter().all(has_read);
+        let replaced = own.replaces(number);
+        let free = replaced == 0 || is_later(self.begun_by_all, replaced) || self.are_done_with(replaced);
         free.then_some(own)
+    }
+
+    /// Whether no other reads what was shown under this number.
+    #[cold]
+    fn are_done_with(&mut self, number: u64) -> bool {
+        let first = self
+            .others()
+            .map(Bulletin::latest)
+            .reduce(|one, other| if is_later(one, other) { other } else { one });
+        // Holds for as many more as there are pages.
+        self.begun_by_all =
+            first.filter(|&first| is_later(first, self.begun_by_all)).unwrap_or(self.begun_by_all);
+        self.others().all(|other| other.is_done_with(number))
+    }
+
+    /// The own bulletin.
+    #[inline]
+    pub(super) fn own(&self) -> Option<&'static Bulletin> {
+        self.all.get(self.rank as usize).copied()
+    }
+
+    /// The own bulletin, if a stage of what has this number may be reached.
+    pub(super) fn stages(&mut self, number: u64) -> Option<&'static Bulletin> {
+        if self.spoiled != 0 && self.spoiled != number {
+            if !self.others().all(|other| is_later(other.latest(), self.spoiled)) {
+                return None;
+            }
+            self.spoiled = 0;
+        }
+        self.own()
+    }
+
+    /// What has this number failed here.
+    pub(super) fn spoil(&mut self, number: u64) {
+        self.spoiled = number;
     }
 
     /// All bulletins but the own one.

@@ -142,28 +142,34 @@ fn whole<A>(entry: &GeometryState, collect: &Collect<A>) -> (Call<'static>, usiz
     (call, element_len)
 }
 
-/// Whether the members show each other what they have, and each has room for what it would show.
-fn shows<A>(entry: &GeometryState, collect: &Collect<A>, call: &Call, element_len: usize) -> bool {
+/// Whether the members show each other what they have.
+fn shows<A>(entry: &GeometryState, collect: &Collect<A>) -> bool {
+    entry.bulletins.is_some() && !collect.divided && collect.form == Form::All
+}
+
+/// Whether each has room on its bulletin for what it would show.
+fn has_room(call: &Call, element_len: usize) -> bool {
     let elements = match call.collective {
         Collective::Barrier => 0,
         Collective::Alltoall => call.blocks.longest().saturating_mul(call.size as usize),
         _ if call.collective.is_of_vectors() => call.len(),
         _ => call.blocks.longest(),
     };
-    let fits = elements.saturating_mul(element_len) <= PAGE_BYTES;
-    fits && entry.bulletins.is_some() && !collect.divided && collect.form == Form::All
+    elements.saturating_mul(element_len) <= PAGE_BYTES
 }
 
 /// What is known of a collective, to list its algorithms and to choose one (SPEC G-2). `anywhere`: the tree network,
 /// if there is one, takes vectors from any address.
 pub(super) fn query<A>(entry: &GeometryState, collect: &Collect<A>, anywhere: bool) -> Query {
     let (call, element_len) = whole(entry, collect);
+    let shows = shows(entry, collect);
     let metadata = Metadata {
         known_blocks: collect.known_blocks,
         // What only some are told of, and parts of several turns, have no one order.
         class_route: entry.way.is_open() && !collect.divided && collect.form == Form::All,
         aligned: collect.aligned || anywhere,
-        bulletins: shows(entry, collect, &call, element_len),
+        bulletins: shows && has_room(&call, element_len),
+        reach: shows,
         tree_operator: collect.reducer.is_none_or(|reducer| AluOperation::of(&reducer).is_some()),
         ..Metadata::of(&call)
     };

@@ -121,7 +121,7 @@ use crate::combine::CLASS_ROUTES;
 use crate::endpoint::Endpoint;
 use crate::geometry::Population;
 use bulk::Bulk;
-use bulletins::{At, OnBulletins};
+use bulletins::OnBulletins;
 use early::EarlyMessages;
 use geometry::GeometryState;
 use heapless::{HistoryBuf, Vec};
@@ -273,14 +273,14 @@ impl<A> Engine<A> {
             && !self.answers
             && self.leaving.is_empty()
             // Of several that wait on bulletins only one is looked at.
-            && (self.on_bulletins == OnBulletins::Nothing || self.slots.len() == 1)
+            && (matches!(self.on_bulletins, OnBulletins::Nothing) || self.slots.len() == 1)
             && self.slots.values().all(CollectiveInFlight::is_stalled)
     }
 
     /// Whether all that is under way is a collective on bulletins, of which [`sees`](Self::sees) tells when it is to go on.
     #[inline]
     pub(crate) fn is_on_bulletins_alone(&self) -> bool {
-        self.on_bulletins != OnBulletins::Nothing
+        !matches!(self.on_bulletins, OnBulletins::Nothing)
             && self.slots.len() == 1
             && !self.calls
             && !self.queue.must_retry()
@@ -293,7 +293,7 @@ impl<A> Engine<A> {
     pub(crate) fn sees(&self) -> bool {
         match self.on_bulletins {
             OnBulletins::Nothing => false,
-            OnBulletins::Awaits(At(bulletin, number)) => bulletin.find(number).is_some(),
+            OnBulletins::Awaits(awaited) => awaited.is_there(),
             OnBulletins::Over => true,
         }
     }

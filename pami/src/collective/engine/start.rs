@@ -68,7 +68,8 @@ fn see_alignment(areas: [&Option<(Shared, usize)>; 3]) -> Result<(), CollectErro
 
 /// A barrier of all ranks.
 fn barrier(entry: &GeometryState) -> Call<'static> {
-    let barrier = Call::barrier(entry.barrier(), entry.members.size(), entry.rank);
+    let algorithm = entry.bulletins.as_ref().map_or(entry.barrier(), |_| Algorithm::SharedMemory);
+    let barrier = Call::barrier(algorithm, entry.members.size(), entry.rank);
     Call { domains: entry.domains, ..barrier }
 }
 

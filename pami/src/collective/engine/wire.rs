@@ -15,7 +15,7 @@ use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionId, RemoteData};
 use crate::transport::Transport;
 use rings::bulletin::Bulletin;
-use rings::shared::Shared;
+use rings::shared::{Place, Shared};
 use zerocopy::byteorder::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -280,6 +280,22 @@ impl<'a, P: Port> Wire<'a, P> {
     #[inline]
     pub(super) fn tell_reader(&self, bulletin: &'static Bulletin) {
         self.port.tell_reader(bulletin);
+    }
+
+    /// Where others find this memory, if they reach it.
+    pub(super) fn exposed(&self, memory: &Shared) -> Option<Place> {
+        self.port.exposed(memory)
+    }
+
+    /// Reads so many bytes of what another one has exposed. `false` if it has not so many.
+    pub(super) fn read_exposed(
+        &self,
+        from: Place,
+        offset: usize,
+        into: (&Shared, usize),
+        len: usize,
+    ) -> bool {
+        self.port.read_exposed(from, offset, into, len)
     }
 
     /// Nodes that are gone so far.

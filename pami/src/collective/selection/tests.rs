@@ -27,6 +27,7 @@ fn plain(collective: Collective, size: u32, bytes: usize) -> Query {
         tree_operator: false,
         aligned: false,
         bulletins: false,
+        reach: false,
     };
     let placement = PlacementStatistics { size, per_node: 1, hops: 3, diameter: 6, costs: &COSTS };
     let tuning = cost::tuning(&COSTS, 8);
@@ -58,6 +59,7 @@ fn rich(collective: Collective, size: u32, bytes: usize) -> Query {
         tree_operator: true,
         aligned: true,
         bulletins: true,
+        reach: true,
     };
     Query { metadata, ..plain(collective, size, bytes) }
 }
@@ -146,6 +148,7 @@ fn g2_short_vectors_take_few_rounds_and_long_ones_little_bandwidth() {
         query.metadata = Metadata {
             class_route: false,
             bulletins: false,
+            reach: false,
             ..rich(query.collective, query.metadata.size, 0).metadata
         };
     };
@@ -259,6 +262,7 @@ fn g2_a_dearer_machine_costs_more() {
                 // Of the first four everything takes some that sends, of bytes if it sends any over links.
                 let counts = match what {
                     1 | 2 if entry.algorithm == Algorithm::SharedMemory => false,
+                    1 if entry.algorithm == Algorithm::DirectRead => false,
                     0 | 1 => true,
                     2 => bytes > 0 && entry.algorithm != Algorithm::TreeNetwork,
                     3 => entry.collective.reduces(),
@@ -323,6 +327,23 @@ fn h5_g2_what_is_short_is_shown_where_all_can_see_it() {
     }
 }
 
+/// And what is long is read where it lies.
+#[test]
+fn h5_g2_what_is_long_is_read_where_it_lies() {
+    use Collective::{Allgather, Allreduce, Alltoall, Broadcast, Reduce, ReduceScatter};
+    for costs in [&MEMORY_COSTS, &CROWDED_COSTS] {
+        for size in [2, 4, 16] {
+            for collective in [Broadcast, Reduce, Allreduce, ReduceScatter, Allgather, Alltoall] {
+                let mut query = rich(collective, size, 1 << 16);
+                query.placement.costs = costs;
+                query.metadata.bulletins = false;
+                let chosen = query.choose(None).unwrap().algorithm;
+                assert_eq!(chosen, Algorithm::DirectRead, "{collective} among {size}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a5_short_vectors_of_ranks_that_share_a_node_are_kept_to_their_domains_and_no_others() {
     for (per_node, bytes, unexpected) in
@@ -330,7 +351,7 @@ fn a5_short_vectors_of_ranks_that_share_a_node_are_kept_to_their_domains_and_no_
     {
         let mut query = rich(Collective::Allreduce, 64, bytes);
         query.placement.per_node = per_node;
-        let expected = if unexpected { 3 } else { query.candidates().count() };
+        let expected = if unexpected { 4 } else { query.candidates().count() };
         assert_eq!(query.permitted().count(), expected, "{bytes} bytes, {per_node} on a node");
     }
 }
@@ -339,10 +360,10 @@ prop_compose! {
     /// Anything that can be asked.
     fn queries()(
         collective in 0..Collective::ALL.len(), size in 1u32..100_000, bytes in 0usize..1 << 26,
-        holds in any::<[bool; 10]>(), per_node in 1u32..64, diameter in 1u32..64,
+        holds in any::<[bool; 11]>(), per_node in 1u32..64, diameter in 1u32..64,
         costs in any::<[u16; 10]>(), eager_limit in 0usize..1 << 20, radix in 0u32..20, chunk in 0usize..100_000
     ) -> (Query, Costs) {
-        let [commutative, equal_blocks, known_blocks, rectangle, domains, ordered, route, on_tree, aligned, bulletins] =
+        let [commutative, equal_blocks, known_blocks, rectangle, domains, ordered, route, on_tree, aligned, reach, shows] =
             holds;
         let metadata = Metadata {
             size,
@@ -356,7 +377,8 @@ prop_compose! {
             class_route: route,
             tree_operator: on_tree,
             aligned,
-            bulletins,
+            bulletins: reach && shows,
+            reach,
         };
         let hops = diameter.div_ceil(2);
         let placement = PlacementStatistics { size, per_node, hops, diameter, costs: &COSTS };
@@ -388,8 +410,9 @@ proptest! {
             // What is kept out is kept out by affinity alone, which is then there.
             for candidate in query.candidates().filter(|candidate| candidate.valid.is_ok() && candidate.cost < cost) {
                 prop_assert!(query.placement.per_node > 1 && query.bytes <= AFFINITY_LIMIT && query.metadata.domains);
-                use Algorithm::{Affinity, SharedMemory, TreeNetwork};
-                prop_assert!(!matches!(candidate.entry.algorithm, Affinity | SharedMemory | TreeNetwork));
+                use Algorithm::{Affinity, DirectRead, SharedMemory, TreeNetwork};
+                let beside = matches!(candidate.entry.algorithm, Affinity | DirectRead | SharedMemory | TreeNetwork);
+                prop_assert!(!beside);
             }
         }
     }
@@ -417,8 +440,9 @@ fn g8_long_data_is_divided_among_endpoints_and_short_data_is_not() {
             for endpoints in [2, 4, 8] {
                 let divided = |bytes| {
                     let mut query = rich(collective, size, bytes);
-                    // There is one tree, and bulletins are for what is short.
-                    (query.metadata.class_route, query.metadata.bulletins) = (false, false);
+                    // There is one tree, and slices have no bulletins.
+                    (query.metadata.class_route, query.metadata.bulletins, query.metadata.reach) =
+                        (false, false, false);
                     query.divided(endpoints)
                 };
                 let which = std::format!("{collective:?} of {size} by {endpoints}");

@@ -217,7 +217,7 @@ fn messages(collective: Collective, algorithm: Algorithm, [size, nodes, log]: [u
         // Within nodes only.
         (C::Barrier | C::Allreduce | C::Allgather, A::TreeNetwork) => 2 * (size - nodes),
         (_, A::TreeNetwork) => size - nodes,
-        (_, A::SharedMemory) => 0,
+        (_, A::SharedMemory | A::DirectRead) => 0,
         (C::Barrier, A::Dissemination) => size * log,
         (C::Barrier, A::Nary | A::Affinity) => 2 * edges,
         (C::Broadcast, A::ScatterAllgather) => edges + size * edges,

@@ -6,6 +6,7 @@ mod listed;
 pub(crate) mod reference;
 
 use super::{Area, Call, Order, Schedule, Span, Step};
+use rings::bulletin::LAST_STAGE;
 use std::collections::{HashSet, VecDeque};
 use std::vec::Vec;
 use std::{format, vec};
@@ -81,9 +82,13 @@ struct Rank<'a> {
     pending: usize,
     waiting: bool,
     done: bool,
-    /// What the rank shows, and what it waits for another to show.
+    /// What the rank shows, whether it began without, and what it waits for another to show.
     shown: Option<Vec<u64>>,
+    begun: bool,
     looks: Option<Step>,
+    /// Where what it exposes lies, and the stage that it has come to.
+    exposed: Option<[Span; 2]>,
+    stage: u8,
 }
 
 impl Rank<'_> {
@@ -204,7 +209,10 @@ fn network<'a>(
             waiting: false,
             done: false,
             shown: None,
+            begun: false,
             looks: None,
+            exposed: None,
+            stage: 0,
         }
     };
     Network {
@@ -327,12 +335,42 @@ impl Network<'_> {
             Step::Show { span } => {
                 let shown = rank.read(span);
                 assert_eq!(rank.shown.replace(shown), None, "rank {number} shows twice");
-                // Whoever looks for something looks again.
-                let looks = (0..size).filter(|&other| self.ranks[other].looks.is_some());
-                self.ready.extend(looks);
+                self.look_again();
+            }
+            Step::Begin => rank.begun = true,
+            Step::Expose { operand, result } => {
+                [operand, result].into_iter().for_each(|span| _ = rank.span(span));
+                rank.exposed = Some([operand, result]);
+                assert_eq!(rank.shown.replace(vec![]), None, "rank {number} shows twice");
+                self.look_again();
+            }
+            Step::Reach { stage } => {
+                assert!(stage > rank.stage && stage <= LAST_STAGE);
+                rank.stage = stage;
+                self.look_again();
+            }
+            Step::Await { from, stage } => {
+                assert_ne!(from as usize, number);
+                if self.ranks[from as usize].stage < stage {
+                    self.ranks[number].looks = Some(step);
+                }
+            }
+            Step::Pull { from, of, offset, into } => {
+                assert_ne!(from as usize, number);
+                rank.check_write(into);
+                let other = &mut self.ranks[from as usize];
+                let Some(exposed) = other.exposed else {
+                    self.ranks[number].looks = Some(step);
+                    return;
+                };
+                assert!(!other.done, "rank {number} reads memory that {from} has got back");
+                let data = other.read(exposed[of as usize].part(offset, into.len));
+                self.ranks[number].span(into).copy_from_slice(&data);
             }
             Step::Fetch { from, offset, into } => {
-                assert!((from as usize) < size && from as usize != number && rank.shown.is_some());
+                assert!(
+                    (from as usize) < size && from as usize != number && (rank.shown.is_some() || rank.begun)
+                );
                 rank.check_write(into);
                 match self.ranks[from as usize].shown.clone() {
                     Some(shown) => {
@@ -352,6 +390,13 @@ impl Network<'_> {
                 }
             }
         }
+    }
+
+    /// Whoever looks for something looks again.
+    fn look_again(&mut self) {
+        let looks = (0..self.ranks.len()).filter(|&rank| self.ranks[rank].looks.is_some());
+        let looks: Vec<_> = looks.filter(|rank| !self.ready.contains(rank)).collect();
+        self.ready.extend(looks);
     }
 
     /// A message reaches a rank, which may not expect it yet.

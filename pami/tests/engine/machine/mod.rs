@@ -21,7 +21,7 @@ use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use pami::topology::{TorusCoord, TorusShape};
 use rings::buffer::{Buffer, CONTROL_BYTES, Source};
 use rings::bulletin::Bulletin;
-use rings::shared::{Shared, Update, Width};
+use rings::shared::{Place, Shared, Update, Width};
 use std::any::{Any, TypeId};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -327,6 +327,22 @@ impl RemoteMemory for TestPort {
 
     fn bulletin(&self, of: Endpoint) -> Option<&'static Bulletin> {
         self.world.lock().bulletin(of)
+    }
+
+    fn exposed(&self, memory: &Shared) -> Option<Place> {
+        let state = &mut *self.world.lock();
+        if state.hides == Some(self.me.task()) {
+            return None;
+        }
+        if !state.exposed.iter().any(|known| known.is_same(memory)) {
+            state.exposed.push(memory.clone());
+        }
+        Some(memory.place())
+    }
+
+    fn read_exposed(&self, from: Place, offset: usize, (into, at): (&Shared, usize), len: usize) -> bool {
+        let exposed = self.world.lock().exposed.iter().find(|known| known.place() == from).cloned();
+        exposed.is_some_and(|memory| memory.copy(offset, into, at, len).is_ok())
     }
 
     fn tell_reader(&self, _: &'static Bulletin) {

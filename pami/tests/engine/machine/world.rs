@@ -6,6 +6,7 @@ use pami::device::{Arrival, Completed, Full, Path, REQUESTS};
 use pami::endpoint::Endpoint;
 use pami::packet::Kind;
 use rings::bulletin::Bulletin;
+use rings::shared::Shared;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Mutex, MutexGuard};
@@ -77,6 +78,9 @@ pub struct State {
     pub near: bool,
     /// Whether contexts show each other what they have, and what they show, by place, task and context.
     pub shows: bool,
+    /// A task whose memory others do not reach, and what those that they do have exposed.
+    pub hides: Option<u32>,
+    pub exposed: Vec<Shared>,
     bulletins: BTreeMap<(u8, u32, u8), &'static Bulletin>,
     /// A task whose packets find no room.
     pub muted: Option<u32>,
@@ -122,6 +126,8 @@ impl World {
             windows: 0,
             near: false,
             shows: false,
+            hides: None,
+            exposed: Vec::new(),
             bulletins: BTreeMap::new(),
             muted: None,
             seen: Vec::new(),

@@ -4,10 +4,11 @@ mod creation;
 mod opening;
 mod pump;
 mod run;
+mod showing;
 mod take;
 
 use super::areas::Areas;
-use super::bulletins::{At, Bulletins, OnBulletins};
+use super::bulletins::{Awaited, OnBulletins};
 use super::doomed::Doomed;
 use super::limits::WINDOW;
 use super::part::{OWN, Peers, SchedulePart};
@@ -22,7 +23,6 @@ use crate::error::OperationError;
 use creation::Creation;
 use heapless::Vec;
 use opening::Opening;
-use rings::bulletin::Bulletin;
 pub(super) use run::May;
 pub(super) use take::Taken;
 
@@ -86,7 +86,7 @@ pub(crate) struct CollectiveInFlight<A: 'static> {
     sends: Vec<Outgoing, TRANSFERS>,
     receives: Vec<Incoming, TRANSFERS>,
     /// What it waits for on a bulletin, and of which member.
-    awaited: Option<(&'static Bulletin, Endpoint)>,
+    awaited: Option<Awaited>,
     /// Something of it found no room, and is tried again.
     refused: bool,
     /// Whether anything became of it since it was last looked at.
@@ -334,16 +334,14 @@ impl<A> CollectiveInFlight<A> {
     /// Whether it goes by bulletins.
     #[inline]
     pub(super) fn shows(&self) -> bool {
-        self.schedule.algorithm() == Algorithm::SharedMemory
+        matches!(self.schedule.algorithm(), Algorithm::SharedMemory | Algorithm::DirectRead)
     }
 
     /// What has become of it on bulletins.
     #[inline]
-    pub(super) fn on_bulletins(&self, bulletins: Option<&Bulletins>) -> OnBulletins {
-        match (self.awaited, bulletins) {
-            (Some((bulletin, _)), Some(bulletins)) => {
-                OnBulletins::Awaits(At(bulletin, bulletins.number(self.key.sequence)))
-            }
+    pub(super) fn on_bulletins(&self) -> OnBulletins {
+        match self.awaited {
+            Some(awaited) => OnBulletins::Awaits(awaited),
             _ if self.phase == Phase::Over && self.shows() => OnBulletins::Over,
             _ => OnBulletins::Nothing,
         }
@@ -382,7 +380,7 @@ impl<A> CollectiveInFlight<A> {
     pub(super) fn for_awaited(&self, note: &mut impl FnMut(Endpoint)) {
         self.receives.iter().for_each(|receive| note(receive.from));
         self.sends.iter().filter(|send| send.stage.waits()).for_each(|send| note(send.to));
-        self.awaited.iter().for_each(|(_, of)| note(*of));
+        self.awaited.iter().for_each(|awaited| note(awaited.of));
     }
 
     /// Messages that their targets are still to clear.

@@ -36,10 +36,12 @@ pub(in super::super) struct May {
 }
 
 /// What became of a step.
-enum Carried {
+pub(super) enum Carried {
     Done,
     /// Some of it is done.
     Part,
+    /// Others are there in place of all.
+    Anew,
     /// It has to wait.
     Blocked,
 }
@@ -99,9 +101,11 @@ impl<A> CollectiveInFlight<A> {
         }
         // Who shows something means another one than this, which waits for messages.
         if let Some(bulletins) = bulletins.filter(|_| !self.shows() && self.phase == Phase::Runs) {
-            let number = bulletins.number(self.key.sequence);
-            let shows =
-                |rank: &u32| bulletins.of_rank(*rank).is_some_and(|bulletin| bulletin.find(number).is_some());
+            let number = bulletins.number(self.key);
+            let shows = |rank: &u32| {
+                let shown = bulletins.of_rank(*rank).and_then(|bulletin| bulletin.find(number));
+                shown.is_some_and(|shown| shown.tag() != u64::from(self.digest))
+            };
             if let Some(rank) = (0..MOST_SHOWING).find(shows) {
                 self.fail(OperationError::Mismatch(rank));
                 return;
@@ -123,7 +127,7 @@ impl<A> CollectiveInFlight<A> {
         }
     }
 
-    fn begin_run(&mut self) {
+    pub(super) fn begin_run(&mut self) {
         if self.run == usize::MAX {
             // It has all of the call.
             self.schedule.begin();
@@ -172,7 +176,7 @@ impl<A> CollectiveInFlight<A> {
     }
 
     /// Goes on with a reduction, from `position`. Returns whether it is done.
-    fn reduce(&mut self, into: Span, from: Span, order: Order) -> bool {
+    pub(super) fn reduce(&mut self, into: Span, from: Span, order: Order) -> bool {
         let pieces = (self.areas.piece(into), self.areas.piece(from));
         let Some(reducer) = &self.reducer else { return true };
         self.position = self.areas.reduce(reducer, pieces, order, self.position);
@@ -180,13 +184,13 @@ impl<A> CollectiveInFlight<A> {
     }
 
     /// Goes on with a copy, from `position`. Returns whether it is done.
-    fn copy(&mut self, into: Span, from: Span) -> bool {
+    pub(super) fn copy(&mut self, into: Span, from: Span) -> bool {
         let pieces = (self.areas.piece(into), self.areas.piece(from));
         self.position = self.areas.copy(pieces, self.position);
         self.ends(pieces.0.len)
     }
 
-    fn ends(&mut self, len: usize) -> bool {
+    pub(super) fn ends(&mut self, len: usize) -> bool {
         let ends = self.position >= len;
         if ends {
             self.position = 0;
@@ -231,6 +235,7 @@ impl<A> CollectiveInFlight<A> {
                     self.schedule.finish_step();
                     moved = true;
                 }
+                Carried::Anew => moved = true,
                 Carried::Part => {
                     moved = true;
                     break;
@@ -252,8 +257,8 @@ impl<A> CollectiveInFlight<A> {
         wire: &mut Wire<'_, P>,
         call_users: bool,
     ) -> Carried {
-        let Some(step) = self.schedule.first() else { return Carried::Blocked };
-        match *step {
+        let Some(&step) = self.schedule.first() else { return Carried::Blocked };
+        match step {
             Step::Send { to, tag, span } => self.send((to, tag, span), entry, early, wire),
             Step::Receive { from, tag, span } => {
                 self.receive((from, tag, span), entry, early, self.short_limit(wire))
@@ -277,8 +282,6 @@ impl<A> CollectiveInFlight<A> {
                     Carried::Part
                 }
             }
-            Step::Show { span } => self.show(span, entry, wire),
-            Step::Fetch { from, offset, into } => self.fetch((from, offset, into), entry),
             Step::Combine { span } => {
                 let piece = self.areas.piece(span);
                 let operation = self.reducer.and_then(|reducer| AluOperation::of(&reducer));
@@ -299,94 +302,13 @@ impl<A> CollectiveInFlight<A> {
                 self.passage = Some(Passage::new(self.areas.piece(span), duty));
                 Carried::Done
             }
+            _ => self.carry_on_bulletins(step, entry, wire),
         }
-    }
-
-    /// Goes on with one that runs, and [goes by bulletins](Self::shows): it has no messages, so that there is nothing but its steps to
-    /// look after. Returns whether anything moved.
-    #[inline(always)]
-    pub(in super::super) fn follow_bulletins<P: Port>(
-        &mut self,
-        entry: &mut GeometryState,
-        wire: &mut Wire<'_, P>,
-        call_users: bool,
-    ) -> bool {
-        let mut moved = false;
-        while self.phase == Phase::Runs {
-            let Some(&step) = self.schedule.first() else {
-                if !self.schedule.write_ahead() {
-                    self.phase = Phase::Over;
-                    moved = true;
-                }
-                continue;
-            };
-            let carried = match step {
-                Step::Show { span } => self.show(span, entry, wire),
-                Step::Fetch { from, offset, into } => self.fetch((from, offset, into), entry),
-                Step::Copy { into, from } if self.copy(into, from) => Carried::Done,
-                Step::Reduce { into, from, order } if call_users || !self.has_users_operator() => {
-                    if self.reduce(into, from, order) { Carried::Done } else { Carried::Part }
-                }
-                _ => Carried::Blocked,
-            };
-            if !matches!(carried, Carried::Done) {
-                moved |= matches!(carried, Carried::Part);
-                break;
-            }
-            self.schedule.finish_step();
-            moved = true;
-        }
-        self.moved |= moved;
-        self.refused = wire.has_refused();
-        moved
     }
 
     /// Whether the application combines.
-    fn has_users_operator(&self) -> bool {
+    pub(super) fn has_users_operator(&self) -> bool {
         self.reducer.is_some_and(|it| it.is_user())
-    }
-
-    /// Has one that goes by bulletins, and whose turn it is, run, if it came again and nothing was said of it before.
-    #[inline(always)]
-    pub(in super::super) fn begin_on_bulletins(&mut self, early: &EarlyMessages) -> bool {
-        let begins = self.shows() && early.is_empty();
-        if begins {
-            self.schedule.begin();
-            self.phase = Phase::Runs;
-        }
-        begins
-    }
-
-    /// Shows what the others read.
-    fn show<P: Port>(&mut self, span: Span, entry: &GeometryState, wire: &mut Wire<'_, P>) -> Carried {
-        let Some(bulletins) = &entry.bulletins else { return Carried::Blocked };
-        let Some(own) = bulletins.free() else {
-            wire.note_refused();
-            return Carried::Blocked;
-        };
-        let (number, tag) = (bulletins.number(self.key.sequence), self.digest.into());
-        self.areas.show(self.areas.piece(span), own, number, tag);
-        bulletins.others().for_each(|bulletin| wire.tell_reader(bulletin));
-        Carried::Done
-    }
-
-    /// Reads what a member shows, if it does.
-    fn fetch(&mut self, (rank, offset, into): (u32, usize, Span), entry: &mut GeometryState) -> Carried {
-        let Some(bulletins) = &mut entry.bulletins else { return Carried::Blocked };
-        let number = bulletins.number(self.key.sequence);
-        let Some(bulletin) = bulletins.of_rank(rank) else { return Carried::Blocked };
-        let Some(shown) = bulletin.find(number) else {
-            self.awaited = entry.members.endpoint(rank).map(|of| (bulletin, of));
-            return Carried::Blocked;
-        };
-        self.awaited = None;
-        if shown.tag() != u64::from(self.digest) {
-            self.fail(OperationError::Mismatch(rank));
-            return Carried::Done;
-        }
-        bulletins.note_begun(number, rank);
-        self.areas.fetch(self.areas.piece(into), shown, offset);
-        Carried::Done
     }
 
     fn send<P: Port>(
