@@ -57,14 +57,9 @@ impl Case {
         LEVELS.into_iter().all(|level| crossings.across(level) == self.least(domains, level))
     }
 
-    /// The root. A broadcast's and a reduction's is not the first rank, which trees that know nothing of places begin
-    /// at with luck.
+    /// The root. Not the first rank, which trees that know nothing of places begin at with luck.
     pub fn root(&self, size: u32) -> u32 {
-        if matches!(self.what, Collective::Broadcast | Collective::Reduce) {
-            size.saturating_sub(2)
-        } else {
-            0
-        }
+        if self.what.is_rooted() { size.saturating_sub(2) } else { 0 }
     }
 
     /// The word that a rank brings.

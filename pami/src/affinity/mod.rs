@@ -26,6 +26,7 @@ mod tree;
 
 use crate::mapping::{TaskLocation, TaskMap};
 use core::fmt;
+use core::ops::Range;
 
 pub use crossings::Crossings;
 pub use threads::{Affinities, RADIX};
@@ -203,6 +204,31 @@ impl<'a> Domains<'a> {
             return Some(Level::Machine);
         }
         Some(self.harts[a.local as usize].meet(self.harts[b.local as usize]))
+    }
+
+    /// Where a rank is among the harts of all nodes, node by node. One that does not exist is nowhere.
+    fn place(&self, rank: u32) -> u32 {
+        self.map.place(rank).map_or(0, |place| place.node * self.per_node() + place.local)
+    }
+
+    /// The rank at a place.
+    fn rank_at(&self, place: u32) -> Option<u32> {
+        self.map.task(TaskLocation { node: place / self.per_node(), local: place % self.per_node() })
+    }
+
+    /// The ranks at some places, in no order: at most as many ranges as a node has harts.
+    fn ranks_at(&self, places: Range<u32>) -> impl Iterator<Item = Range<u32>> + use<'a> {
+        let (map, per_node, ordered) = (self.map, self.per_node(), self.are_ranges());
+        let whole = Some(places.clone()).filter(|_| ordered);
+        // Without order, ranks follow each other from node to node.
+        let locals = if ordered { 0..0 } else { 0..per_node };
+        let of_local = move |local: u32| {
+            let node = |place: u32| place.saturating_sub(local).div_ceil(per_node);
+            let (node, end) = (node(places.start), node(places.end));
+            let first = map.task(TaskLocation { node, local })?;
+            (node < end).then(|| first..first + (end - node))
+        };
+        whole.into_iter().chain(locals.filter_map(of_local))
     }
 
     /// Number of domains of `level` in all nodes.

@@ -94,27 +94,52 @@ fn a3_a_member_has_at_most_as_many_children_at_a_level_as_the_radix() {
 }
 
 #[test]
-fn a3_a_subtree_of_ordered_domains_is_a_range_of_ranks() {
+fn a3_the_ranks_below_each_child_have_numbers_that_follow_each_other() {
     for_all_shapes(|domains| {
-        for rank in (0..domains.size()).filter(|_| domains.are_ranges()) {
-            let tree = DomainTree::new(*domains, 0, rank);
-            let mut next = rank + 1;
-            for index in 0..tree.children() {
-                assert_eq!(tree.child(index), next);
-                next += DomainTree::new(*domains, 0, next).extent();
+        for root in [0, domains.size() / 2, domains.size() - 1] {
+            // In preorder.
+            fn below(domains: &Domains, root: u32, rank: u32) -> Vec<u32> {
+                let tree = DomainTree::new(*domains, root, rank);
+                let mut ranks = std::vec![rank];
+                for index in 0..tree.children() {
+                    assert_eq!(tree.below(index) as usize, ranks.len());
+                    ranks.extend(below(domains, root, tree.child(index)));
+                }
+                assert_eq!(tree.extent() as usize, ranks.len());
+                ranks
             }
-            assert_eq!(next, rank + tree.extent());
+            let all = below(domains, root, root);
+            assert_eq!(all.len(), domains.size() as usize);
+            for rank in [root, (root + 1) % domains.size(), domains.size() / 3] {
+                let (tree, expected) = (DomainTree::new(*domains, root, rank), below(domains, root, rank));
+                let numbers: Vec<_> = (0..tree.extent()).map(|number| tree.entry(number)).collect();
+                assert_eq!(numbers, expected, "below {rank} from {root}");
+                for first in 0..tree.extent() {
+                    let (count, some) = (tree.extent() - first, &mut expected[first as usize..].to_vec());
+                    let in_order = some.windows(2).all(|pair| pair[1] == pair[0] + 1);
+                    let range = tree.range(first, count);
+                    assert!(range.is_none_or(|range| range.eq(some.iter().copied())));
+                    assert!(tree.range(first, count).is_some() || !(in_order && domains.are_ranges()));
+                    let mut ranges: Vec<_> = tree.ranks(first, count).flatten().collect();
+                    ranges.sort();
+                    some.sort();
+                    assert_eq!(&ranges, some);
+                }
+            }
         }
     });
 }
 
 #[test]
 fn a6_each_phase_crosses_as_many_boundaries_of_a_level_as_there_are_domains_less_one() {
-    use Collective::{Allreduce, Barrier, Broadcast, Reduce};
+    use Collective::{Allgather, Allreduce, Barrier, Broadcast, Gather, Reduce, Scatter};
     for_all_shapes(|domains| {
-        for (collective, phases) in [(Reduce, 1), (Broadcast, 1), (Barrier, 2), (Allreduce, 2)] {
-            let rooted = matches!(collective, Reduce | Broadcast);
-            for root in [0, domains.size() - 1].into_iter().take(1 + usize::from(rooted)) {
+        let rooted = [Reduce, Broadcast, Gather, Scatter].map(|collective| (collective, 1));
+        for (collective, phases) in
+            rooted.into_iter().chain([Barrier, Allreduce, Allgather].map(|collective| (collective, 2)))
+        {
+            let roots = [0, domains.size() / 2, domains.size() - 1];
+            for root in roots.into_iter().take(if collective.is_rooted() { 3 } else { 1 }) {
                 let outcome = perform(domains, collective, Algorithm::Affinity, root);
                 for level in LEVELS {
                     let least = phases * (domains.count(level) as usize - 1);

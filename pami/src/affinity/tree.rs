@@ -138,26 +138,109 @@ impl<'a> DomainTree<'a> {
 
     /// The child with this number, below [`children`](Self::children).
     pub(crate) fn child(&self, index: usize) -> u32 {
-        let mut rest = index as u32;
-        for (level, member) in self.places.iter().enumerate() {
-            let Some(member) = member else { break };
-            if rest < member.nary.children() {
-                return self.rank(level, member.nary.child(rest));
-            }
-            rest -= member.nary.children();
-        }
-        self.rank
+        self.find(index).map_or(self.rank, |(level, turned)| self.rank(level, turned))
     }
 
-    /// Ranks of the subtree, which follow this one if the root is rank 0 and [`Domains::are_ranges`].
+    /// The level at which a child is one, and what the tree of that domain calls it.
+    fn find(&self, index: usize) -> Option<(usize, u32)> {
+        let mut rest = index as u32;
+        for (level, member) in self.places.iter().enumerate() {
+            let nary = member.as_ref()?.nary;
+            if rest < nary.children() {
+                return Some((level, nary.child(rest)));
+            }
+            rest -= nary.children();
+        }
+        None
+    }
+
+    /// This rank's place among those of all harts, node by node.
+    fn own_place(&self) -> u32 {
+        self.own.node * self.domains.per_node() + self.own.local
+    }
+
+    /// The places of the domain of level `index` around this rank.
+    fn around(&self, index: usize) -> Range<u32> {
+        match LEVELS[index] {
+            Level::Machine => 0..self.domains.size(),
+            level => {
+                let (harts, node) = (self.domain(level), self.own_place() - self.own.local);
+                node + harts.start as u32..node + harts.end as u32
+            }
+        }
+    }
+
+    /// The places around this rank at a level, and at the one below it.
+    fn rim(&self, index: usize) -> (Range<u32>, Range<u32>) {
+        let own = self.own_place();
+        (index.checked_sub(1).map_or(own..own + 1, |below| self.around(below)), self.around(index))
+    }
+
+    /// Ranks of the subtree.
     pub(crate) fn extent(&self) -> u32 {
         let Some(Member { nary, leader, members }) = self.places[self.top] else { return 1 };
+        let (own, domain) = (self.own_place(), self.around(self.top));
+        if nary.extent() == members {
+            return domain.len() as u32;
+        }
         // The last member of the subtree, in the domain's order, ends it.
         let last = (nary.member() + nary.extent() - 1 + leader) % members;
-        let per_node = self.domains.map.tasks_per_node();
-        match LEVELS[self.top] {
-            Level::Machine => (last + 1) * per_node - self.rank,
-            level => self.harts(level, last).end as u32 - self.own.local,
-        }
+        let end = match LEVELS[self.top] {
+            Level::Machine => (last + 1) * self.domains.per_node(),
+            level => own - self.own.local + self.harts(level, last).end as u32,
+        };
+        if end > own { end - own } else { domain.len() as u32 - (own - end) }
+    }
+
+    /// Ranks of the subtree in front of those below the child with this number. Parents stand in front of children, children in
+    /// their order: so what is below a rank stands together.
+    pub(crate) fn below(&self, index: usize) -> u32 {
+        let Some((level, turned)) = self.find(index) else { return self.extent() };
+        let (inner, outer) = self.rim(level);
+        let child = self.domains.place(self.rank(level, turned));
+        let rest =
+            if child >= inner.end { child - inner.end } else { outer.end - inner.end + child - outer.start };
+        inner.len() as u32 + rest
+    }
+
+    /// Where the ranks of the subtree are, in that order: within each domain from this rank's place on, and round its end.
+    fn runs(&self) -> impl Iterator<Item = Range<u32>> + '_ {
+        let own = self.own_place();
+        let rims = (0..=self.top).flat_map(|index| {
+            let (inner, outer) = self.rim(index);
+            [inner.end..outer.end, outer.start..inner.start]
+        });
+        core::iter::once(own..own + 1).chain(rims)
+    }
+
+    /// Where `count` ranks of the subtree from the one with number `first` on are.
+    fn runs_of(&self, first: u32, count: u32) -> impl Iterator<Item = Range<u32>> + '_ {
+        let (mut skip, mut left) = (first, count);
+        self.runs().filter_map(move |run| {
+            let skipped = skip.min(run.len() as u32);
+            let start = run.start + skipped;
+            let end = start + left.min(run.end - start);
+            (skip, left) = (skip - skipped, left - (end - start));
+            (start < end).then_some(start..end)
+        })
+    }
+
+    /// The rank of the subtree with this number.
+    pub(crate) fn entry(&self, number: u32) -> u32 {
+        self.runs_of(number, 1).next().and_then(|run| self.domains.rank_at(run.start)).unwrap_or(self.rank)
+    }
+
+    /// `count` ranks of the subtree from the one with number `first` on, as ranges of ranks in no order.
+    pub(crate) fn ranks(&self, first: u32, count: u32) -> impl Iterator<Item = Range<u32>> + '_ {
+        self.runs_of(first, count).flat_map(|run| self.domains.ranks_at(run))
+    }
+
+    /// The same, if they follow each other.
+    pub(crate) fn range(&self, first: u32, count: u32) -> Option<Range<u32>> {
+        let mut runs = self.runs_of(first, count);
+        let head = runs.next()?;
+        let run = runs.try_fold(head, |all, run| (all.end == run.start).then_some(all.start..run.end))?;
+        let mut ranks = self.domains.ranks_at(run);
+        ranks.next().filter(|ranks| ranks.len() as u32 == count)
     }
 }

@@ -211,16 +211,6 @@ impl<'a> Blocks<'a> {
         self.cut_len(whole)
     }
 
-    /// Elements before the block of `rank`, of `size` ranks, when they are counted from the block of `origin`
-    /// on and round the end. `rank` may be `origin + size`'s stand-in only through [`Self::round_len`].
-    pub(super) fn round_start(&self, origin: u32, rank: u32, size: u32) -> usize {
-        if rank >= origin {
-            self.start(rank) - self.start(origin)
-        } else {
-            self.start(size) - self.start(origin) + self.start(rank)
-        }
-    }
-
     /// Elements of the `count` blocks from `origin` on, round the end of `size` ranks.
     pub(super) fn round_len(&self, origin: u32, count: u32, size: u32) -> usize {
         let [head, tail] = around(origin, count, size);

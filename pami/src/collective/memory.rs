@@ -62,7 +62,7 @@ impl Demand {
             (C::ReduceScatter, _) => all,
             (C::Gather | C::Scatter, A::Flat) => 0,
             (C::Gather | C::Scatter, _) => all,
-            (C::Allgather, A::Bruck) => all,
+            (C::Allgather, A::Bruck | A::Affinity) => all,
             (C::Allgather, _) => 0,
             (C::Alltoall, A::Bruck) => all.saturating_add(len.saturating_mul(ranks.div_ceil(2) * 2)),
             (C::Alltoall, A::SharedMemory) => 0,

@@ -247,7 +247,12 @@ fn phase<'a>(call: &Call<'a>, index: u8, tree: &mut Tree<'a>) -> Option<Phase> {
         }
         (C::Allgather, A::Bruck, 0) => Some(Phase::BruckAllgather),
         (C::Allgather, A::GatherBroadcast | A::Affinity, 0) => {
-            along(0, Phase::Gather { store: Store::Whole(Area::Output), own: call.own_operand() })
+            // On the way to the root, what is below a rank stands together, though its blocks may not.
+            let scattered = call.rank > 0
+                && call.algorithm == A::Affinity
+                && call.domains.is_some_and(|domains| !domains.are_ranges());
+            let store = if scattered { Store::Subtree(0) } else { Store::Whole(Area::Output) };
+            along(0, Phase::Gather { store, own: call.own_operand() })
         }
         (C::Allgather, A::GatherBroadcast | A::Affinity, 1) => {
             along(0, broadcast(call, Span::new(Area::Output, 0, call.total())))
@@ -402,11 +407,8 @@ impl Phase {
             Self::Hand { from, .. } if call.rank == from.0 => end(&from.1),
             Self::Hand { to, .. } if call.rank == to.0 => end(&to.1),
             Self::Reduction(reduction) => reduction.scratch(tree),
-            Self::Gather { store: Store::Subtree(base), own } => {
-                end(own).max(base + gather::scratch(call, tree))
-            }
-            Self::Gather { store: Store::Whole(Area::Scratch), .. } => call.total(),
-            Self::Scatter { store: Store::Subtree(base), .. } => base + gather::scratch(call, tree),
+            Self::Gather { store, own } => end(own).max(gather::scratch(call, tree, *store)),
+            Self::Scatter { store, .. } => gather::scratch(call, tree, *store),
             Self::BruckAllgather => call.total(),
             Self::Bulletin => bulletin::scratch(call),
             Self::Direct => direct::scratch(call),
@@ -422,8 +424,6 @@ impl Phase {
             | Self::Up
             | Self::Down
             | Self::Broadcast { .. }
-            | Self::Gather { .. }
-            | Self::Scatter { .. }
             | Self::RingAllgather
             | Self::DoublingAllgather
             | Self::PairwiseAlltoall => 0,

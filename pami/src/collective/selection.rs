@@ -9,7 +9,7 @@ use super::memory::Demand;
 use super::need::{Need, Unmet};
 use core::fmt;
 
-/// Vectors of at most this many bytes go by affinity domains if there are any. Longer ones do if that is
+/// What a leader of affinity domains passes on goes by them if it is at most this many bytes. More does if that is
 /// cheapest: a tree hands each rank the whole vector, which other algorithms cut up.
 pub const AFFINITY_LIMIT: usize = 16 * 1024;
 
@@ -129,13 +129,22 @@ impl Query {
         self.entries().map(|entry| self.candidate(entry))
     }
 
+    /// Bytes that a leader of affinity domains hands to each below it: a vector, or all blocks. Of a gather or scatter it is the
+    /// longest block: all are the root's anyway.
+    fn passed_on(&self) -> usize {
+        match self.collective {
+            Collective::Allgather => self.bytes.saturating_mul(self.placement.size as usize),
+            _ => self.bytes,
+        }
+    }
+
     /// Those that [`choose`](Self::choose) chooses from: valid ones. Where ranks share a node and short vectors may go by
     /// affinity domains, no others but the tree network are, and bulletins, which are to be had where no boundary matters: the model knows nothing of what a domain's boundary
     /// costs those beside it.
     fn permitted(&self) -> impl Iterator<Item = &'static AlgorithmEntry> + '_ {
         let affinity = || catalogue::entry(self.collective, Algorithm::Affinity);
         let favoured = self.placement.per_node > 1
-            && self.bytes <= AFFINITY_LIMIT
+            && self.passed_on() <= AFFINITY_LIMIT
             && affinity().is_some_and(|entry| self.check(entry).is_ok());
         let may = move |entry: &&AlgorithmEntry| {
             let beside = matches!(

@@ -1,8 +1,10 @@
 //! The trees that rooted collectives run along.
 
+use super::blocks::{Blocks, around};
 use crate::affinity::{DomainTree, Domains};
 use crate::geometry::grid::{Grid, GridTree};
 use crate::nary::Nary;
+use core::ops::Range;
 
 /// What a tree looks like.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +67,7 @@ impl<'a> Tree<'a> {
     }
 
     fn rank(&self, distance: u32) -> u32 {
-        let to_end = self.size - self.root;
-        if distance < to_end { self.root + distance } else { distance - to_end }
+        ahead(self.root, distance, self.size)
     }
 
     /// The rank above, or `None` at the root.
@@ -102,8 +103,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Ranks of the subtree, which follow its root, round the end. Only where subtrees are ranges: everywhere
-    /// but in grids, and in domains whose ranks do not follow each other.
+    /// Ranks of the subtree. They are numbered from its root, number 0, on, so that those below each child stand together: round
+    /// the end everywhere but in domains. Grids have no such numbers.
     pub(super) fn extent(&self) -> u32 {
         match &self.place {
             Position::Binomial { extent, .. } => *extent,
@@ -113,15 +114,59 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Ranks of the subtree of the child with this number; as [`extent`](Self::extent).
-    pub(super) fn child_extent(&self, index: usize) -> u32 {
-        let end = if index + 1 < self.children() { self.below(index + 1) } else { self.extent() };
-        end - self.below(index)
+    /// Ranks of the subtree of the child with this number, by their numbers.
+    pub(super) fn below(&self, index: usize) -> Range<u32> {
+        let end = if index + 1 < self.children() { self.before(index + 1) } else { self.extent() };
+        self.before(index)..end
     }
 
-    /// Ranks from this one to a child, round the end.
-    fn below(&self, index: usize) -> u32 {
+    /// Ranks of the subtree in front of a child.
+    fn before(&self, index: usize) -> u32 {
+        if let Position::Domains(domains) = &self.place {
+            return domains.below(index);
+        }
         let child = self.child(index);
         if child >= self.own { child - self.own } else { self.size - self.own + child }
     }
+
+    /// Whether ranks below one child may be scattered.
+    pub(super) fn may_scatter(&self) -> bool {
+        matches!(self.place, Position::Domains(_))
+    }
+
+    /// The rank of the subtree with this number.
+    pub(super) fn entry(&self, number: u32) -> u32 {
+        match &self.place {
+            Position::Domains(domains) => domains.entry(number),
+            _ => ahead(self.own, number, self.size),
+        }
+    }
+
+    /// Ranks of the subtree as ranges in the order of their numbers, the second often empty; `None` if they are scattered.
+    pub(super) fn ranges(&self, numbers: Range<u32>) -> Option<[Range<u32>; 2]> {
+        let count = numbers.len() as u32;
+        match &self.place {
+            Position::Domains(domains) => domains.range(numbers.start, count).map(|range| [range, 0..0]),
+            _ => Some(around(ahead(self.own, numbers.start, self.size), count, self.size)),
+        }
+    }
+
+    /// Elements of the blocks of ranks of the subtree.
+    pub(super) fn elements(&self, blocks: &Blocks, numbers: Range<u32>) -> usize {
+        let count = numbers.len() as u32;
+        match &self.place {
+            _ if count == 0 => 0,
+            Position::Domains(domains) => {
+                let ranges = domains.ranks(numbers.start, count);
+                ranges.map(|ranks| blocks.start(ranks.end) - blocks.start(ranks.start)).sum()
+            }
+            _ => blocks.round_len(ahead(self.own, numbers.start, self.size), count, self.size),
+        }
+    }
+}
+
+/// The rank `distance` on, round the end of `size`. `distance` is below the size.
+fn ahead(rank: u32, distance: u32, size: u32) -> u32 {
+    let to_end = size - rank;
+    if distance < to_end { rank + distance } else { distance - to_end }
 }

@@ -64,14 +64,17 @@ const SHAPES: [[u16; 4]; 3] = [[2, 1, 2, 2], [1, 1, 4, 2], [2, 2, 2, 1]];
 
 #[test]
 fn a6_each_phase_crosses_the_boundaries_of_a_level_once_for_each_domain_but_one() {
-    use Collective::{Allreduce, Barrier, Broadcast, Reduce};
+    use Collective::{Allgather, Allreduce, Barrier, Broadcast, Gather, Reduce, Scatter};
     for shape in SHAPES {
         for (nodes, order, radix) in
             [(1, MapOrder::TasksFirst, 2), (2, MapOrder::TasksFirst, 4), (3, MapOrder::NodesFirst, 1)]
         {
             let domains = domains(nodes, shape, order, radix);
             let (mut stage, id, members) = stage(domains);
-            for (what, phases) in [(Reduce, 1), (Broadcast, 1), (Barrier, 2), (Allreduce, 2)] {
+            let rooted = [Reduce, Broadcast, Gather, Scatter].map(|what| (what, 1));
+            for (what, phases) in
+                rooted.into_iter().chain([Barrier, Allreduce, Allgather].map(|what| (what, 2)))
+            {
                 let root = if what.is_rooted() { domains.size() - 2 } else { 0 };
                 let counted = count(&mut stage, id, members, (what, Some(Algorithm::Affinity), root));
                 let least = LEVELS.map(|level| phases * (domains.count(level) - 1));
@@ -94,9 +97,9 @@ fn a6_what_does_not_know_of_domains_crosses_more_boundaries() {
 #[test]
 fn a5_ranks_that_share_a_node_use_their_domains_by_default() {
     for shape in SHAPES {
-        let (mut stage, id, members) = stage(domains(2, shape, MapOrder::TasksFirst, 2));
-        use Collective::{Allreduce, Barrier, Broadcast, Reduce};
-        for what in [Barrier, Broadcast, Reduce, Allreduce] {
+        let (mut stage, id, members) = stage(domains(2, shape, MapOrder::NodesFirst, 2));
+        use Collective::{Allgather, Allreduce, Barrier, Broadcast, Gather, Reduce, Scatter};
+        for what in [Barrier, Broadcast, Reduce, Allreduce, Gather, Scatter, Allgather] {
             let (_, done) = ends();
             let mut collect = Collect::new(id, what, done(0).unwrap());
             collect.reducer = what.reduces().then(|| Reducer::new(Operator::Sum, Element::U64).unwrap());

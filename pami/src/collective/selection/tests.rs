@@ -345,6 +345,23 @@ fn h5_g2_what_is_long_is_read_where_it_lies() {
 }
 
 #[test]
+fn a5_blocks_go_by_affinity_from_any_root_and_however_ranks_are_numbered() {
+    use Collective::{Allgather, Gather, Scatter};
+    for (collective, most) in
+        [(Gather, AFFINITY_LIMIT), (Scatter, AFFINITY_LIMIT), (Allgather, AFFINITY_LIMIT / 64)]
+    {
+        for (bytes, expected) in [(8, true), (most, true), (1 << 20, false)] {
+            let mut query = rich(collective, 64, bytes);
+            (query.metadata.class_route, query.metadata.bulletins, query.metadata.reach) = (false, false, false);
+            (query.metadata.ordered_domains, query.metadata.node_ranges) = (false, false);
+            query.placement.per_node = 8;
+            let by_affinity = query.choose(None).unwrap().algorithm == Algorithm::Affinity;
+            assert_eq!(by_affinity, expected, "{collective}, {bytes} bytes");
+        }
+    }
+}
+
+#[test]
 fn a5_short_vectors_of_ranks_that_share_a_node_are_kept_to_their_domains_and_no_others() {
     for (per_node, bytes, unexpected) in
         [(2, AFFINITY_LIMIT, true), (2, AFFINITY_LIMIT + 1, false), (1, AFFINITY_LIMIT, false)]
@@ -409,7 +426,7 @@ proptest! {
             }
             // What is kept out is kept out by affinity alone, which is then there.
             for candidate in query.candidates().filter(|candidate| candidate.valid.is_ok() && candidate.cost < cost) {
-                prop_assert!(query.placement.per_node > 1 && query.bytes <= AFFINITY_LIMIT && query.metadata.domains);
+                prop_assert!(query.placement.per_node > 1 && query.passed_on() <= AFFINITY_LIMIT && query.metadata.domains);
                 use Algorithm::{Affinity, DirectRead, SharedMemory, TreeNetwork};
                 let beside = matches!(candidate.entry.algorithm, Affinity | DirectRead | SharedMemory | TreeNetwork);
                 prop_assert!(!beside);

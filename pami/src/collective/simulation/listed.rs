@@ -2,11 +2,11 @@
 
 use super::reference::{expected, memory, values};
 use super::{Operator, describe, run};
-use crate::affinity::{Domains, HartPlace};
+use crate::affinity::{Domains, HartPlace, LEVELS};
 use crate::collective::catalogue::Metadata;
 use crate::collective::cost::{COSTS, PlacementStatistics};
 use crate::collective::memory::Demand;
-use crate::collective::{Blocks, Call, CallError, Collective, Grid, Query, Schedule, Tuning};
+use crate::collective::{Algorithm, Blocks, Call, CallError, Collective, Grid, Query, Schedule, Tuning};
 use crate::mapping::{MapOrder, TaskMap};
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -17,6 +17,8 @@ struct Case {
     collective: Collective,
     nodes: u32,
     per_node: u32,
+    /// Sockets, clusters and cores are shared by so many harts.
+    shared: [u16; 3],
     order: MapOrder,
     root: u32,
     lens: Vec<usize>,
@@ -31,7 +33,7 @@ struct Case {
 
 prop_compose! {
     fn cases()(
-        collective in 0..Collective::ALL.len(), nodes in 1u32..8, per_node in 1u32..5, in_nodes: bool, root: u32,
+        collective in 0..Collective::ALL.len(), nodes in 1u32..8, per_node in 1u32..5, shared in [1u16..5, 1u16..4, 1u16..3], in_nodes: bool, root: u32,
         lens in proptest::collection::vec(0usize..6, 28), flags in any::<[bool; 5]>(),
         radix in 2u32..6, chunk in 1usize..8, seed: u64
     ) -> Case {
@@ -41,7 +43,7 @@ prop_compose! {
         let root = if collective.is_rooted() { root } else { 0 };
         let tuning = Tuning { radix, chunk };
         Case {
-            collective, nodes, per_node, order, root, lens, equal, commutative, in_place, grid, domains, tuning, seed,
+            collective, nodes, per_node, shared, order, root, lens, equal, commutative, in_place, grid, domains, tuning, seed,
         }
     }
 }
@@ -49,8 +51,10 @@ prop_compose! {
 fn holds(case: &Case) {
     let size = case.nodes * case.per_node;
     let map = TaskMap::new(case.nodes, case.per_node, case.order).unwrap();
-    let harts: Vec<_> =
-        (0..case.per_node as u16).map(|core| HartPlace { core, ..HartPlace::default() }).collect();
+    let [socket, cluster, core] = case.shared.map(|harts| move |hart: u16| hart / harts);
+    let place =
+        |hart| HartPlace { socket: socket(hart), cluster: cluster(hart), core: core(hart), thread: hart };
+    let harts: Vec<_> = (0..case.per_node as u16).map(place).collect();
     let domains = Domains::new(map, &harts, [2, 2, 2, 2, 3]).unwrap();
     let bounds: Vec<usize> = std::iter::once(0)
         .chain(case.lens.iter().take(size as usize).scan(0, |end, len| {
@@ -77,7 +81,7 @@ fn holds(case: &Case) {
             .then(|| Grid::new(case.per_node, [case.nodes as u16, 1, 1, 1, 1], [true; 5]).unwrap()),
         domains: case.domains.then_some(domains),
     };
-    let first = call(crate::collective::Algorithm::Ring, 0);
+    let first = call(Algorithm::Ring, 0);
     let query = Query {
         collective: case.collective,
         bytes: blocks.longest() * 8,
@@ -114,9 +118,26 @@ fn holds(case: &Case) {
             let expected = expected(&calls, rank as u32, operator);
             assert_eq!(output[..expected.len()], expected, "rank {rank} of {}", describe(&calls[0]));
         }
+        if candidate.entry.algorithm == Algorithm::Affinity && blocks.longest() > 0 {
+            cross_as_little_as_can_be(&calls[0], &domains, &outcome.messages);
+        }
         if !case.collective.is_of_vectors() && Demand::new(&calls[0], case.per_node).runs() {
             in_runs(&calls, case.tuning.chunk, operator, case.seed);
         }
+    }
+}
+
+/// Trees cross the boundaries of a level once a phase for each domain but one (SPEC A-6). Those whose blocks are all empty
+/// send nothing.
+fn cross_as_little_as_can_be(call: &Call, domains: &Domains, messages: &[(u32, u32)]) {
+    use Collective::{Allgather, Allreduce, Barrier};
+    let phases = if matches!(call.collective, Barrier | Allreduce | Allgather) { 2 } else { 1 };
+    let all_have_some = call.collective.is_of_vectors() || call.blocks.are_equal();
+    for level in LEVELS {
+        let crossed = messages.iter().filter(|(from, to)| !domains.together(level, *from, *to)).count();
+        let least = phases * (domains.count(level) as usize - 1);
+        let as_little = if all_have_some { crossed == least } else { crossed <= least };
+        assert!(as_little, "{crossed} for {least} at {level:?}: {}", describe(call));
     }
 }
 
