@@ -14,7 +14,7 @@ const fn case(what: Collective, algorithm: Algorithm) -> Case {
 }
 
 /// All cases; those of a collective stand together.
-pub const CASES: [Case; 17] = {
+pub const CASES: [Case; 24] = {
     use Algorithm as A;
     use Collective as C;
     [
@@ -29,22 +29,26 @@ pub const CASES: [Case; 17] = {
         case(C::Allreduce, A::RecursiveDoubling),
         case(C::Allreduce, A::Binomial),
         case(C::Allreduce, A::Affinity),
+        case(C::ReduceScatter, A::Pairwise),
+        case(C::ReduceScatter, A::RecursiveHalving),
+        case(C::ReduceScatter, A::Affinity),
         case(C::Gather, A::Binomial),
         case(C::Gather, A::Affinity),
         case(C::Scatter, A::Binomial),
         case(C::Scatter, A::Affinity),
         case(C::Allgather, A::GatherBroadcast),
         case(C::Allgather, A::Affinity),
+        case(C::Scan, A::RecursiveDoubling),
+        case(C::Scan, A::Affinity),
+        case(C::Exscan, A::RecursiveDoubling),
+        case(C::Exscan, A::Affinity),
     ]
 };
 
 impl Case {
     /// Phases of a tree: up, down, or both.
     fn phases(&self) -> u32 {
-        match self.what {
-            Collective::Barrier | Collective::Allreduce | Collective::Allgather => 2,
-            _ => 1,
-        }
+        if self.what.is_rooted() { 1 } else { 2 }
     }
 
     /// The fewest messages from one domain of `level` to another.
@@ -73,7 +77,9 @@ impl Case {
         match self.what {
             C::Broadcast => Some(self.word(self.root(size))),
             C::Reduce | C::Gather if rank != self.root(size) => None,
-            C::Reduce | C::Allreduce => Some((0..size).map(|rank| self.word(rank)).sum()),
+            C::Scan => Some((0..rank + 1).map(|rank| self.word(rank)).sum()),
+            C::Exscan => (rank > 0).then(|| (0..rank).map(|rank| self.word(rank)).sum()),
+            C::Reduce | C::Allreduce | C::ReduceScatter => Some((0..size).map(|rank| self.word(rank)).sum()),
             C::Gather | C::Allgather => Some(self.word(place)),
             // Of the root's block for this rank.
             C::Scatter => Some(self.word(rank)),

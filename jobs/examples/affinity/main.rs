@@ -2,8 +2,8 @@
 //!
 //! Every collective is done by algorithms that know nothing of places, and by the one that stays within affinity
 //! domains. For each level the job prints the messages from one domain to another, as the engine counted them, over
-//! the least that connects all domains: their number less one, for each phase (SPEC A-6; a barrier, an allreduce and
-//! an allgather have two, up and down). It fails if the affinity algorithm sends one more, or if a result is wrong.
+//! the least that connects all domains: their number less one, for each phase (SPEC A-6; collectives without a root
+//! have two, up and down). It fails if the affinity algorithm sends one more, or if a result is wrong.
 //!
 //! Ranks are the tasks (`--mode vn`), or the contexts of each task, one for each of its threads. Arguments:
 //!

@@ -175,9 +175,26 @@ impl<'a> Domains<'a> {
         place.and_then(|place| self.map.task(place)).unwrap_or(rank)
     }
 
+    /// The node of `rank`. A rank that does not exist is of the first.
+    pub(crate) fn node(&self, rank: u32) -> u32 {
+        self.map.place(rank).map_or(0, |place| place.node)
+    }
+
+    /// The `local`-th rank of a node.
+    pub(crate) fn rank(&self, node: u32, local: u32) -> Option<u32> {
+        self.map.task(TaskLocation { node, local })
+    }
+
     /// Most children of a member in a domain of `level`.
     pub fn radix(&self, level: Level) -> u32 {
         self.radix[level as usize]
+    }
+
+    /// Children that no rank has more of in a tree over all domains.
+    pub fn fanout(&self) -> u32 {
+        let most = |level: Level| if level == Level::Machine { self.nodes() } else { self.per_node() };
+        let children = |level| self.radix(level).min(most(level) - 1);
+        LEVELS.into_iter().map(children).fold(0, u32::saturating_add).min(self.size() - 1)
     }
 
     /// Whether some domain inside a node has more than one member, so that affinity matters (SPEC A-5).
@@ -213,7 +230,7 @@ impl<'a> Domains<'a> {
 
     /// The rank at a place.
     fn rank_at(&self, place: u32) -> Option<u32> {
-        self.map.task(TaskLocation { node: place / self.per_node(), local: place % self.per_node() })
+        self.rank(place / self.per_node(), place % self.per_node())
     }
 
     /// The ranks at some places, in no order: at most as many ranges as a node has harts.

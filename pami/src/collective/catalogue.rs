@@ -182,6 +182,7 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::ReduceScatter, A::Pairwise, &[]),
         entry(C::ReduceScatter, A::Ring, &[N::Commutative]),
         entry(C::ReduceScatter, A::RecursiveHalving, &[N::Commutative]),
+        entry(C::ReduceScatter, A::Affinity, &[N::Domains, N::CommutativeOrOrdered]),
         entry(C::ReduceScatter, A::DirectRead, &[N::Reach]),
         entry(C::Gather, A::Flat, &[]),
         entry(C::Gather, A::Binomial, &[N::KnownBlocks]),
@@ -199,10 +200,13 @@ pub const CATALOGUE: &[AlgorithmEntry] = {
         entry(C::Allgather, A::DirectRead, &[N::Reach]),
         entry(C::Alltoall, A::Pairwise, &[]),
         entry(C::Alltoall, A::Bruck, &[N::EqualBlocks]),
+        entry(C::Alltoall, A::Affinity, &[N::Domains, N::EqualBlocks]),
         entry(C::Alltoall, A::SharedMemory, &[N::Bulletins, N::EqualBlocks]),
         entry(C::Alltoall, A::DirectRead, &[N::Reach, N::EqualBlocks]),
         entry(C::Scan, A::RecursiveDoubling, &[]),
+        entry(C::Scan, A::Affinity, &[N::OrderedDomains]),
         entry(C::Exscan, A::RecursiveDoubling, &[]),
+        entry(C::Exscan, A::Affinity, &[N::OrderedDomains]),
     ]
 };
 

@@ -82,6 +82,8 @@ pub struct PlacementStatistics {
     pub size: u32,
     /// Ranks that share a node; 1 if that is not known.
     pub per_node: u32,
+    /// Most children of a rank in the tree over affinity domains; 0 if they are not known.
+    pub fanout: u32,
     /// Links between two ranks, on average.
     pub hops: u32,
     /// Links between the two ranks farthest apart.
@@ -102,6 +104,7 @@ impl PlacementStatistics {
         Self {
             size: tasks,
             per_node: tasks.div_ceil(nodes).max(1),
+            fanout: 0,
             hops: diameter.div_ceil(2).max(1),
             diameter,
             costs,
@@ -147,7 +150,11 @@ pub fn estimate(
     let tree = |depth: u128, children: u128, bytes: u128| {
         depth * (far + clear(bytes) + (children - 1) * overhead + children * bytes * (byte + alu))
     };
-    let both = if matches!(collective, C::Allreduce | C::Barrier | C::Allgather) { 2 } else { 1 };
+    let both = if matches!(collective, C::Allreduce | C::Barrier | C::Allgather | C::Scan | C::Exscan) {
+        2
+    } else {
+        1
+    };
     let nary = |radix| tree(rounds(placement.size, radix), radix.max(2).into(), bytes);
     let chunk = (chunk.max(1) as u128).min(bytes.max(1));
     let chunks = bytes.div_ceil(chunk);
@@ -169,6 +176,19 @@ pub fn estimate(
             let nodes = placement.size.div_ceil(placement.per_node.max(1));
             match collective {
                 C::Gather | C::Scatter => within(bytes) + rounds(nodes, 2) * far + rest(total) * byte,
+                C::Alltoall => {
+                    // Leaders handle each block of their nodes twice, and take part in all messages.
+                    let (nodes, ranks) = (u128::from(nodes), u128::from(placement.per_node));
+                    let node = ranks * total;
+                    let hands = rounds(placement.per_node, 2) * (2 * overhead + wide(costs.local_latency))
+                        + (node - total) * wide(costs.local_byte);
+                    let copies = 2 * ranks * size * overhead / 8 + 2 * node * wide(costs.copy);
+                    let messages = (nodes - 1) * (far + clear(ranks * ranks * bytes));
+                    2 * hands + copies + messages + node * (nodes - 1) / nodes * shared
+                }
+                C::ReduceScatter => {
+                    within(total) + tree(rounds(nodes, 2), 1, total) + log * far + rest(total) * byte
+                }
                 _ => both * (within(bytes) + tree(rounds(nodes, 2), 1, bytes)),
             }
         }

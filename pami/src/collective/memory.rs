@@ -18,6 +18,8 @@ pub(super) struct Demand {
     /// Number of ranks, and of those that share a node.
     pub size: u32,
     pub per_node: u32,
+    /// Most children of a rank in the tree over affinity domains.
+    pub fanout: u32,
     /// Elements of a pipeline's chunk.
     pub chunk: usize,
     /// Looked at in an alltoall only, where all ranks agree in it.
@@ -34,6 +36,7 @@ impl Demand {
             algorithm: call.algorithm,
             size: call.size,
             per_node,
+            fanout: call.domains.map_or(0, |domains| domains.fanout()),
             chunk: call.tuning.chunk,
             in_place: call.in_place,
             moves: call.in_place && call.collective == Collective::Alltoall && call.blocks != call.sources,
@@ -58,28 +61,36 @@ impl Demand {
             (C::Reduce, A::Ring) => len.saturating_add(3 * part),
             (C::Reduce | C::Allreduce, _) => len.saturating_mul(2),
             (C::ReduceScatter, A::Ring) => len.saturating_mul(2),
-            (C::ReduceScatter, A::RecursiveHalving) => all.saturating_mul(2),
+            (C::ReduceScatter, A::RecursiveHalving | A::Affinity) => all.saturating_mul(2),
             (C::ReduceScatter, _) => all,
             (C::Gather | C::Scatter, A::Flat) => 0,
             (C::Gather | C::Scatter, _) => all,
             (C::Allgather, A::Bruck | A::Affinity) => all,
             (C::Allgather, _) => 0,
             (C::Alltoall, A::Bruck) => all.saturating_add(len.saturating_mul(ranks.div_ceil(2) * 2)),
+            (C::Alltoall, A::Affinity) => {
+                // What the ranks of a node send and get, and what goes from it to another and comes from there.
+                let node = self.per_node as usize;
+                2usize.saturating_mul(node).saturating_mul(all.saturating_add(len.saturating_mul(node)))
+            }
             (C::Alltoall, A::SharedMemory) => 0,
             (C::Alltoall, _) if self.in_place => all,
             (C::Alltoall, _) => 0,
+            // What each child's subtree has, what comes from above, and that with the rank's own.
+            (C::Scan | C::Exscan, A::Affinity) => len.saturating_mul(self.fanout as usize + 2),
             (C::Scan | C::Exscan, _) => len,
         }
     }
 
-    /// Whether it can go in runs. The tree network takes all of a vector at once, and halving sends blocks together.
+    /// Whether it can go in runs. The tree network takes all of a vector at once, halving and trees send blocks
+    /// together.
     pub(super) fn runs(&self) -> bool {
         use {Algorithm as A, Collective as C};
         match self.collective {
             // What is shown is shown once.
             _ if matches!(self.algorithm, A::SharedMemory | A::DirectRead) => false,
             C::Reduce | C::Allreduce | C::Scan | C::Exscan => self.algorithm != A::TreeNetwork,
-            C::ReduceScatter => self.algorithm != A::RecursiveHalving,
+            C::ReduceScatter => !matches!(self.algorithm, A::RecursiveHalving | A::Affinity),
             C::Alltoall => self.algorithm == A::Pairwise && !self.moves,
             _ => false,
         }
@@ -137,7 +148,16 @@ mod tests {
     use {Algorithm as A, Collective as C};
 
     fn demand(collective: Collective, algorithm: Algorithm) -> Demand {
-        Demand { collective, algorithm, size: 8, per_node: 1, chunk: 4, in_place: false, moves: false }
+        Demand {
+            collective,
+            algorithm,
+            size: 8,
+            per_node: 1,
+            fanout: 3,
+            chunk: 4,
+            in_place: false,
+            moves: false,
+        }
     }
 
     #[test]

@@ -60,7 +60,8 @@
 //!
 //! [`step`], [`blocks`] and [`call`] are the vocabulary. `tree`, [`Grid`] and
 //! [`affinity`](crate::affinity) are shapes that the algorithms of `fan` (up and down a tree) and `gather` run
-//! along; `network` goes through the routers, `bulletin` and `direct` through memory that all reach; `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and
+//! along; `network` goes through the routers, `leaders` from node to node, `bulletin` and `direct` through memory that all reach;
+//! `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and
 //! `scan` are the others. `schedule` puts them together, [`catalogue`] lists them, `names` names them, [`selection`]
 //! chooses by [`cost`], [`division`] shares work among the endpoints of a task, [`operator`](crate::operator) combines. [`engine`] runs
 //! schedules.
@@ -79,6 +80,7 @@ pub mod engine;
 mod fan;
 mod gather;
 mod halving;
+mod leaders;
 mod memory;
 mod names;
 pub mod need;

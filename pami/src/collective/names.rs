@@ -209,7 +209,7 @@ mod tests {
         }
         let mismatched = UnknownName::Mismatched(Collective::Scan, Algorithm::Ring);
         assert_eq!("barrier=n-ary,scan=ring".parse::<Forced>(), Err(mismatched));
-        assert_eq!(mismatched.to_string(), "scan has no algorithm ring; it has recursive-doubling");
+        assert_eq!(mismatched.to_string(), "scan has no algorithm ring; it has recursive-doubling affinity");
         assert_eq!("".parse::<Forced>(), Err(UnknownName::Pair));
         assert_eq!("barrier".parse::<Forced>(), Err(UnknownName::Pair));
         assert_eq!("barrier=fast".parse::<Forced>(), Err(UnknownName::Algorithm));

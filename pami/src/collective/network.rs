@@ -12,9 +12,10 @@
 use super::call::{Algorithm, Call, Collective};
 use super::fan::Reduction;
 use super::gather::Store;
+use super::leaders;
 use super::phase::Phase;
 use super::step::{Area, Span};
-use super::tree::{Shape, Tree};
+use super::tree::Tree;
 
 /// Whether the call's rank hands a vector, or a barrier's nothing, to the network.
 pub(super) fn speaks(call: &Call) -> bool {
@@ -32,14 +33,6 @@ fn leader(call: &Call, rank: u32) -> u32 {
     call.domains.map_or(rank, |domains| domains.leader(rank))
 }
 
-/// The tree within the node of the call's rank.
-fn within<'a>(call: &Call<'a>) -> Tree<'a> {
-    match call.domains {
-        Some(domains) => Tree::new(Shape::Node(domains), call.size, leader(call, call.rank), call.rank),
-        None => Tree::new(Shape::Alone, call.size, call.rank, call.rank),
-    }
-}
-
 /// The blocks of the node that the call's rank leads, whose ranks follow each other.
 fn of_node(call: &Call) -> Span {
     let start = call.blocks.start(call.rank);
@@ -53,7 +46,7 @@ pub(super) fn phase<'a>(call: &Call<'a>, index: u8, tree: &mut Tree<'a>) -> Opti
     let leads = leader(call, call.rank) == call.rank;
     let output = call.vector(Area::Output);
     let mut along = |phase| {
-        *tree = within(call);
+        *tree = leaders::within(call);
         Some(phase)
     };
     match call.collective {

@@ -58,8 +58,15 @@ pub(super) enum Phase {
     Save,
     PairwiseAlltoall,
     BruckAlltoall,
+    CollectRows,
+    LeadersAlltoall,
+    DealRows,
     Shift,
     Scan {
         first: u32,
+    },
+    ScanUp,
+    ScanDown {
+        exclusive: bool,
     },
 }

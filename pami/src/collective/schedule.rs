@@ -7,7 +7,9 @@ use super::gather::{self, Store};
 use super::phase::Phase;
 use super::step::{Area, Round, Span, Step};
 use super::tree::{FLAT, Shape, Tree};
-use super::{bruck, bulletin, direct, dissemination, doubling, halving, network, pairwise, ring, scan};
+use super::{
+    bruck, bulletin, direct, dissemination, doubling, halving, leaders, network, pairwise, ring, scan,
+};
 use crate::partition::Partition;
 
 /// The steps of one rank of one collective, handed out one at a time.
@@ -236,6 +238,16 @@ fn phase<'a>(call: &Call<'a>, index: u8, tree: &mut Tree<'a>) -> Option<Phase> {
         (C::ReduceScatter, A::Ring, 0) => Some(Phase::RingReduceScatter(own_output())),
         (C::ReduceScatter, A::RecursiveHalving, 0) => Some(Phase::HalvingReduceScatter(own_output())),
 
+        (C::ReduceScatter, A::Affinity, 0) => {
+            let operand = Span::new(call.operand(), 0, call.total());
+            let chunk = operand.len.max(1);
+            along(0, Phase::Reduction(Reduction { operand, result: None, heir: None, chunk }))
+        }
+        (C::ReduceScatter, A::Affinity, 1) => {
+            let store = if call.rank == 0 { Store::Whole(Area::Scratch) } else { Store::Subtree(0) };
+            along(0, Phase::Scatter { store, own: Some(own_output()) })
+        }
+
         (C::Gather, _, 0) => {
             let store = if call.is_root() { Store::Whole(Area::Output) } else { Store::Subtree(0) };
             along(call.root, Phase::Gather { store, own: call.own_operand() })
@@ -263,12 +275,21 @@ fn phase<'a>(call: &Call<'a>, index: u8, tree: &mut Tree<'a>) -> Option<Phase> {
         (C::Allgather, A::Ring, 1) => Some(Phase::RingAllgather),
         (C::Allgather, A::RecursiveDoubling, 1) => Some(Phase::DoublingAllgather),
 
+        (C::Alltoall, A::Affinity, 0..=2) => {
+            *tree = leaders::within(call);
+            [Phase::CollectRows, Phase::LeadersAlltoall, Phase::DealRows].into_iter().nth(index.into())
+        }
         (C::Alltoall, A::Bruck, 0) => Some(Phase::BruckAlltoall),
         (C::Alltoall, A::Pairwise, 0) => {
             // What arrives in place would overwrite what is yet to leave.
             Some(if call.in_place { Phase::Save } else { Phase::NOTHING })
         }
         (C::Alltoall, A::Pairwise, 1) => Some(Phase::PairwiseAlltoall),
+        (C::Scan | C::Exscan, A::Affinity, 0) => along(0, Phase::ScanUp),
+        (C::Scan | C::Exscan, A::Affinity, 1) => {
+            along(0, Phase::ScanDown { exclusive: call.collective == C::Exscan })
+        }
+        (C::Scan | C::Exscan, A::Affinity, _) => None,
         (C::Scan, _, 0) => Some(Phase::Copy { into: output, from: operand }),
         (C::Scan, _, 1) => Some(Phase::Scan { first: 0 }),
         (C::Exscan, _, 0) => Some(Phase::Shift),
@@ -393,8 +414,13 @@ impl Phase {
             Self::Save => pairwise::save(call, at, out),
             Self::PairwiseAlltoall => pairwise::alltoall(call, at, out),
             Self::BruckAlltoall => bruck::alltoall(call, at, out),
+            Self::CollectRows => leaders::collect(call, tree, at, out),
+            Self::LeadersAlltoall => leaders::exchange(call, tree, at, out),
+            Self::DealRows => leaders::deal(call, tree, at, out),
             Self::Shift => scan::shift(call, at, out),
             Self::Scan { first } => scan::steps(call, *first, at, out),
+            Self::ScanUp => scan::up(call, tree, at, out),
+            Self::ScanDown { exclusive } => scan::down(call, tree, *exclusive, at, out),
         }
     }
 
@@ -418,7 +444,10 @@ impl Phase {
             Self::Save => pairwise::saved(call),
             Self::DoublingAllreduce { partial, arrival } => end(partial).max(end(arrival)),
             Self::BruckAlltoall => bruck::scratch(call),
+            Self::CollectRows | Self::LeadersAlltoall | Self::DealRows => leaders::scratch(call, tree),
             Self::HalvingAllreduce | Self::Shift | Self::Scan { .. } => call.len(),
+            Self::ScanUp => tree.children() * call.len(),
+            Self::ScanDown { exclusive } => scan::scratch(call, tree, *exclusive),
             Self::Dissemination
             | Self::Hand { .. }
             | Self::Up

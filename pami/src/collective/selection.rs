@@ -101,6 +101,7 @@ impl Query {
             algorithm,
             size: self.placement.size,
             per_node: self.placement.per_node,
+            fanout: self.placement.fanout,
             chunk: self.tuning.chunk,
             in_place: self.in_place,
             moves: self.moves,
@@ -133,17 +134,21 @@ impl Query {
     /// longest block: all are the root's anyway.
     fn passed_on(&self) -> usize {
         match self.collective {
-            Collective::Allgather => self.bytes.saturating_mul(self.placement.size as usize),
+            Collective::Allgather | Collective::ReduceScatter => {
+                self.bytes.saturating_mul(self.placement.size as usize)
+            }
             _ => self.bytes,
         }
     }
 
     /// Those that [`choose`](Self::choose) chooses from: valid ones. Where ranks share a node and short vectors may go by
-    /// affinity domains, no others but the tree network are, and bulletins, which are to be had where no boundary matters: the model knows nothing of what a domain's boundary
-    /// costs those beside it.
+    /// affinity domains, no others but the tree network are, and bulletins, which are to be had where no boundary matters:
+    /// the model knows nothing of what a domain's boundary costs those beside it. In an alltoall leaders do the work of all, so
+    /// there the model decides.
     fn permitted(&self) -> impl Iterator<Item = &'static AlgorithmEntry> + '_ {
         let affinity = || catalogue::entry(self.collective, Algorithm::Affinity);
-        let favoured = self.placement.per_node > 1
+        let favoured = self.collective != Collective::Alltoall
+            && self.placement.per_node > 1
             && self.passed_on() <= AFFINITY_LIMIT
             && affinity().is_some_and(|entry| self.check(entry).is_ok());
         let may = move |entry: &&AlgorithmEntry| {

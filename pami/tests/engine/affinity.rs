@@ -62,19 +62,24 @@ fn count(
 
 const SHAPES: [[u16; 4]; 3] = [[2, 1, 2, 2], [1, 1, 4, 2], [2, 2, 2, 1]];
 
+/// What goes along the tree over all domains however ranks are numbered.
+const BY_TREE: [Collective; 8] = {
+    use Collective::{Allgather, Allreduce, Barrier, Broadcast, Gather, Reduce, ReduceScatter, Scatter};
+    [Barrier, Broadcast, Reduce, Allreduce, ReduceScatter, Gather, Scatter, Allgather]
+};
+
 #[test]
 fn a6_each_phase_crosses_the_boundaries_of_a_level_once_for_each_domain_but_one() {
-    use Collective::{Allgather, Allreduce, Barrier, Broadcast, Gather, Reduce, Scatter};
+    use Collective::{Exscan, Scan};
     for shape in SHAPES {
         for (nodes, order, radix) in
             [(1, MapOrder::TasksFirst, 2), (2, MapOrder::TasksFirst, 4), (3, MapOrder::NodesFirst, 1)]
         {
             let domains = domains(nodes, shape, order, radix);
             let (mut stage, id, members) = stage(domains);
-            let rooted = [Reduce, Broadcast, Gather, Scatter].map(|what| (what, 1));
-            for (what, phases) in
-                rooted.into_iter().chain([Barrier, Allreduce, Allgather].map(|what| (what, 2)))
+            for what in BY_TREE.into_iter().chain([Scan, Exscan].into_iter().filter(|_| domains.are_ranges()))
             {
+                let phases = if what.is_rooted() { 1 } else { 2 };
                 let root = if what.is_rooted() { domains.size() - 2 } else { 0 };
                 let counted = count(&mut stage, id, members, (what, Some(Algorithm::Affinity), root));
                 let least = LEVELS.map(|level| phases * (domains.count(level) - 1));
@@ -98,8 +103,7 @@ fn a6_what_does_not_know_of_domains_crosses_more_boundaries() {
 fn a5_ranks_that_share_a_node_use_their_domains_by_default() {
     for shape in SHAPES {
         let (mut stage, id, members) = stage(domains(2, shape, MapOrder::NodesFirst, 2));
-        use Collective::{Allgather, Allreduce, Barrier, Broadcast, Gather, Reduce, Scatter};
-        for what in [Barrier, Broadcast, Reduce, Allreduce, Gather, Scatter, Allgather] {
+        for what in BY_TREE {
             let (_, done) = ends();
             let mut collect = Collect::new(id, what, done(0).unwrap());
             collect.reducer = what.reduces().then(|| Reducer::new(Operator::Sum, Element::U64).unwrap());

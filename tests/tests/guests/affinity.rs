@@ -86,7 +86,7 @@ impl Row {
 
     /// Phases of the collective's tree: up and down, or one of them.
     fn phases(&self) -> u32 {
-        if ["barrier", "allreduce", "allgather"].contains(&self.what.as_str()) { 2 } else { 1 }
+        if ["broadcast", "reduce", "gather", "scatter"].contains(&self.what.as_str()) { 1 } else { 2 }
     }
 }
 
@@ -116,22 +116,25 @@ fn expect_least_crossings(outcome: &Outcome, domains: [u32; 4], collectives: &[&
     );
 }
 
-/// What goes by affinity however ranks are numbered.
-const ALWAYS: [&str; 7] = ["barrier", "broadcast", "reduce", "allreduce", "gather", "scatter", "allgather"];
+/// What goes by affinity however ranks are numbered, and what needs the ranks of a domain to follow each other.
+const ALWAYS: [&str; 8] =
+    ["barrier", "broadcast", "reduce", "allreduce", "reduce-scatter", "gather", "scatter", "allgather"];
+const ORDERED: [&str; 2] = ["scan", "exscan"];
 
 on_both_architectures! {
     fn a3_a4_a6_each_phase_crosses_a_boundary_once_for_each_domain_but_one(arch) {
         let affinity = |topology: &str| Run::new("affinity").arch(arch).topology(topology).timeout(DEADLINE);
+        let all: Vec<_> = ALWAYS.into_iter().chain(ORDERED).collect();
         // A task on each hart, then a context on each thread of one task.
         let outcome = affinity("2x2x2").torus("1").mode(Mode::Vn).run().unwrap();
-        expect_least_crossings(&outcome, [4, 2, 2, 1], &ALWAYS);
+        expect_least_crossings(&outcome, [4, 2, 2, 1], &all);
         let outcome = affinity("1x4x2").torus("1").contexts(8).run().unwrap();
-        expect_least_crossings(&outcome, [4, 1, 1, 1], &ALWAYS);
+        expect_least_crossings(&outcome, [4, 1, 1, 1], &all);
         // Over nodes, with ranks that follow each other over the nodes first, then within each.
         let outcome = affinity("2x1x2").torus("2").mode(Mode::Vn).run().unwrap();
         expect_least_crossings(&outcome, [4, 4, 4, 2], &ALWAYS);
         let outcome = affinity("1x2x1x2").torus("2").mode(Mode::Vn).map(Map::Txyz).args(["--radix", "1,2,1,2,1"]);
-        expect_least_crossings(&outcome.run().unwrap(), [4, 4, 2, 2], &ALWAYS);
+        expect_least_crossings(&outcome.run().unwrap(), [4, 4, 2, 2], &all);
     }
 
     fn a4_the_critical_path_of_each_algorithm_is_the_same_in_every_run(arch) {
@@ -143,7 +146,7 @@ on_both_architectures! {
             rows.into_iter().map(|row| (row.what, row.algorithm, row.path.expect("a path"))).collect::<Vec<_>>()
         };
         let first = paths();
-        assert_eq!(first.len(), 17);
+        assert_eq!(first.len(), 24);
         assert!(first.iter().all(|(_, _, path)| *path > 0));
         assert_eq!(first, paths());
     }

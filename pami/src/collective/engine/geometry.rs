@@ -54,7 +54,8 @@ impl GeometryState {
         let grid = members.grid().filter(|grid| grid.size() == size);
         let domains = domains.filter(|domains| domains.size() == size);
         let per_node = domains.map_or(placement.per_node, |domains| domains.per_node());
-        let placement = PlacementStatistics { size, per_node, ..placement };
+        let fanout = domains.map_or(0, |domains| domains.fanout());
+        let placement = PlacementStatistics { size, per_node, fanout, ..placement };
         let (crossings, way) = (Cell::default(), Way::default());
         Some(Self {
             id,

@@ -29,7 +29,7 @@ fn plain(collective: Collective, size: u32, bytes: usize) -> Query {
         bulletins: false,
         reach: false,
     };
-    let placement = PlacementStatistics { size, per_node: 1, hops: 3, diameter: 6, costs: &COSTS };
+    let placement = PlacementStatistics { size, per_node: 1, fanout: 3, hops: 3, diameter: 6, costs: &COSTS };
     let tuning = cost::tuning(&COSTS, 8);
     Query {
         collective,
@@ -301,8 +301,7 @@ fn g2_a_forced_algorithm_is_taken_or_refused() {
 
 #[test]
 fn a5_ranks_that_share_a_node_use_their_domains() {
-    for collective in [Collective::Barrier, Collective::Broadcast, Collective::Reduce, Collective::Allreduce]
-    {
+    for collective in Collective::ALL.into_iter().filter(|&collective| collective != Collective::Alltoall) {
         let mut query = rich(collective, 64, 64);
         (query.metadata.class_route, query.metadata.bulletins) = (false, false);
         query.placement.per_node = 8;
@@ -398,7 +397,7 @@ prop_compose! {
             reach,
         };
         let hops = diameter.div_ceil(2);
-        let placement = PlacementStatistics { size, per_node, hops, diameter, costs: &COSTS };
+        let placement = PlacementStatistics { size, per_node, fanout: per_node, hops, diameter, costs: &COSTS };
         let tuning = Tuning { radix, chunk };
         let collective = Collective::ALL[collective];
         let query = Query { metadata, placement, tuning, ..plain(collective, size, bytes) };

@@ -220,6 +220,8 @@ fn messages(collective: Collective, algorithm: Algorithm, [size, nodes, log]: [u
         (_, A::SharedMemory | A::DirectRead) => 0,
         (C::Barrier, A::Dissemination) => size * log,
         (C::Barrier, A::Nary | A::Affinity) => 2 * edges,
+        (C::ReduceScatter | C::Scan | C::Exscan, A::Affinity) => 2 * edges,
+        (C::Alltoall, A::Affinity) => 2 * (size - nodes) + nodes * (nodes - 1),
         (C::Broadcast, A::ScatterAllgather) => edges + size * edges,
         (C::Broadcast | C::Reduce, A::Binomial | A::Nary | A::Flat | A::Affinity) => edges,
         (C::Reduce | C::Allreduce, A::RecursiveDoubling) => size * log,

@@ -2,7 +2,7 @@
 
 use super::reference::{expected, memory, values};
 use super::{Operator, describe, run};
-use crate::affinity::{Domains, HartPlace, LEVELS};
+use crate::affinity::{Domains, HartPlace, LEVELS, Level};
 use crate::collective::catalogue::Metadata;
 use crate::collective::cost::{COSTS, PlacementStatistics};
 use crate::collective::memory::Demand;
@@ -90,7 +90,14 @@ fn holds(case: &Case) {
         scratch: usize::MAX,
         in_place: case.in_place,
         moves: false,
-        placement: PlacementStatistics { size, per_node: case.per_node, hops: 1, diameter: 3, costs: &COSTS },
+        placement: PlacementStatistics {
+            size,
+            per_node: case.per_node,
+            fanout: domains.fanout(),
+            hops: 1,
+            diameter: 3,
+            costs: &COSTS,
+        },
         tuning: case.tuning,
     };
     // As words, or as maps `x -> a x + b` with `a` and `b` in the halves of a word, which do not commute.
@@ -130,12 +137,19 @@ fn holds(case: &Case) {
 /// Trees cross the boundaries of a level once a phase for each domain but one (SPEC A-6). Those whose blocks are all empty
 /// send nothing.
 fn cross_as_little_as_can_be(call: &Call, domains: &Domains, messages: &[(u32, u32)]) {
-    use Collective::{Allgather, Allreduce, Barrier};
-    let phases = if matches!(call.collective, Barrier | Allreduce | Allgather) { 2 } else { 1 };
+    use Collective::{Broadcast, Gather, Reduce, Scatter};
+    let phases = if matches!(call.collective, Broadcast | Reduce | Gather | Scatter) { 1 } else { 2 };
     let all_have_some = call.collective.is_of_vectors() || call.blocks.are_equal();
     for level in LEVELS {
         let crossed = messages.iter().filter(|(from, to)| !domains.together(level, *from, *to)).count();
-        let least = phases * (domains.count(level) as usize - 1);
+        let (count, nodes) = (domains.count(level) as usize, domains.nodes() as usize);
+        let least = match call.collective {
+            // Up and down in each node, and from each node to each other.
+            Collective::Alltoall => {
+                2 * (count.max(nodes) - nodes) + if level < Level::Machine { nodes * (nodes - 1) } else { 0 }
+            }
+            _ => phases * (count - 1),
+        };
         let as_little = if all_have_some { crossed == least } else { crossed <= least };
         assert!(as_little, "{crossed} for {least} at {level:?}: {}", describe(call));
     }
