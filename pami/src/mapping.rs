@@ -79,6 +79,11 @@ impl TaskMap {
         self.tasks_per_node
     }
 
+    /// The order in which task numbers run.
+    pub fn order(&self) -> MapOrder {
+        self.order
+    }
+
     /// Where `task` runs, or `None` if there is no such task.
     pub fn place(&self, task: u32) -> Option<TaskLocation> {
         if task >= self.tasks() {

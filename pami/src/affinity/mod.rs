@@ -89,7 +89,7 @@ pub enum DomainsError {
         /// Places in the table.
         places: usize,
     },
-    /// The place with this index does not follow the one before it, or is the same.
+    /// The place with this index comes before the one before it.
     Order(usize),
     /// A tree's radix is 0.
     Radix(Level),
@@ -102,7 +102,7 @@ impl fmt::Display for DomainsError {
                 write!(f, "a node has {tasks} tasks, but the table has {places} harts: list one for each")
             }
             Self::Order(index) => {
-                write!(f, "hart {index} of the table must come after the one before it: sort by place")
+                write!(f, "hart {index} of the table comes before the one before it: sort by place")
             }
             Self::Radix(level) => write!(f, "the radix of level {level:?} is 0: take 1 or more"),
         }
@@ -114,14 +114,19 @@ impl core::error::Error for DomainsError {}
 /// The affinity domains of a geometry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Domains<'a> {
+    /// Of crews: ranks that follow each other and share a hart.
     map: TaskMap,
+    crew: u32,
+    /// The first crew of each node is at the first of these, the next one `stride` on, and so on.
     harts: &'a [HartPlace],
+    stride: u32,
     radix: [u32; LEVELS.len()],
 }
 
 impl<'a> Domains<'a> {
     /// Domains of the ranks that `map` places, read as task numbers; the `local`-th of each node runs at
-    /// `harts[local]`. `radix` is the most children that a member has at each of the [`LEVELS`].
+    /// `harts[local]`. Two may share a hart, and count as threads of its core. `radix` is the most children that a member has at
+    /// each of the [`LEVELS`].
     ///
     /// # Errors
     /// The table's first mistake.
@@ -133,30 +138,53 @@ impl<'a> Domains<'a> {
         if harts.len() != map.tasks_per_node() as usize {
             return Err(DomainsError::Count { tasks: map.tasks_per_node(), places: harts.len() });
         }
-        if let Some(before) = harts.windows(2).position(|pair| pair[0] >= pair[1]) {
+        Self { map, crew: 1, harts, stride: 1, radix }.checked()
+    }
+
+    /// Domains of crews of so many ranks, which share a hart: `map` places crews, those of each node at the first of `harts` and
+    /// every `stride`-th after it.
+    fn of_crews(
+        map: TaskMap,
+        crew: u32,
+        harts: &'a [HartPlace],
+        stride: u32,
+        radix: [u32; LEVELS.len()],
+    ) -> Result<Self, DomainsError> {
+        Self { map, crew, harts, stride, radix }.checked()
+    }
+
+    fn checked(self) -> Result<Self, DomainsError> {
+        if let Some(before) = self.harts.windows(2).position(|pair| pair[0] > pair[1]) {
             return Err(DomainsError::Order(before + 1));
         }
-        if let Some(level) = LEVELS.into_iter().find(|&level| radix[level as usize] == 0) {
+        if let Some(level) = LEVELS.into_iter().find(|&level| self.radix[level as usize] == 0) {
             return Err(DomainsError::Radix(level));
         }
-        Ok(Self { map, harts, radix })
+        Ok(self)
     }
 
     /// All that they are, in words that can be compared.
     pub(crate) fn words(&self) -> impl Iterator<Item = u32> {
-        let shape = [self.nodes(), self.per_node(), self.are_ranges().into()];
-        let place = |hart: &HartPlace| {
+        let shape = [self.nodes(), self.per_node(), self.are_ranges().into(), self.crew];
+        let place = |hart: HartPlace| {
             [
                 u32::from(hart.socket) << 16 | u32::from(hart.cluster),
                 u32::from(hart.core) << 16 | u32::from(hart.thread),
             ]
         };
-        shape.into_iter().chain(self.radix).chain(self.harts.iter().flat_map(place))
+        let harts = (0..self.per_node()).map(|local| self.hart(local));
+        shape.into_iter().chain(self.radix).chain(harts.flat_map(place))
+    }
+
+    /// Where the `local`-th rank of each node runs.
+    fn hart(&self, local: u32) -> HartPlace {
+        let crew = if self.crew == 1 { local } else { local / self.crew };
+        self.harts[(crew * self.stride) as usize]
     }
 
     /// Number of ranks.
     pub fn size(&self) -> u32 {
-        self.map.tasks()
+        self.map.tasks() * self.crew
     }
 
     /// Number of nodes.
@@ -166,23 +194,32 @@ impl<'a> Domains<'a> {
 
     /// Ranks of each node.
     pub fn per_node(&self) -> u32 {
-        self.map.tasks_per_node()
+        self.map.tasks_per_node() * self.crew
     }
 
-    /// The lowest hart of the node of `rank`, as a rank. A rank that does not exist leads itself.
-    pub fn leader(&self, rank: u32) -> u32 {
-        let place = self.map.place(rank).map(|place| TaskLocation { local: 0, ..place });
-        place.and_then(|place| self.map.task(place)).unwrap_or(rank)
-    }
-
-    /// The node of `rank`. A rank that does not exist is of the first.
-    pub(crate) fn node(&self, rank: u32) -> u32 {
-        self.map.place(rank).map_or(0, |place| place.node)
+    /// Where a rank is, or `None` if it does not exist.
+    fn location(&self, rank: u32) -> Option<TaskLocation> {
+        if self.crew == 1 {
+            return self.map.place(rank);
+        }
+        let TaskLocation { node, local } = self.map.place(rank / self.crew)?;
+        Some(TaskLocation { node, local: local * self.crew + rank % self.crew })
     }
 
     /// The `local`-th rank of a node.
     pub(crate) fn rank(&self, node: u32, local: u32) -> Option<u32> {
-        self.map.task(TaskLocation { node, local })
+        let crew = self.map.task(TaskLocation { node, local: local / self.crew })?;
+        Some(crew * self.crew + local % self.crew)
+    }
+
+    /// The lowest hart of the node of `rank`, as a rank. A rank that does not exist leads itself.
+    pub fn leader(&self, rank: u32) -> u32 {
+        self.location(rank).and_then(|place| self.rank(place.node, 0)).unwrap_or(rank)
+    }
+
+    /// The node of `rank`. A rank that does not exist is of the first.
+    pub(crate) fn node(&self, rank: u32) -> u32 {
+        self.location(rank).map_or(0, |place| place.node)
     }
 
     /// Most children of a member in a domain of `level`.
@@ -199,13 +236,13 @@ impl<'a> Domains<'a> {
 
     /// Whether some domain inside a node has more than one member, so that affinity matters (SPEC A-5).
     pub fn matter(&self) -> bool {
-        self.harts.len() > 1
+        self.per_node() > 1
     }
 
     /// Whether the ranks of every domain follow each other, so that a subtree of rank 0's tree is a range of ranks.
     pub fn are_ranges(&self) -> bool {
-        let (nodes, per_node) = (self.nodes(), self.map.tasks_per_node());
-        nodes == 1 || per_node == 1 || self.map.task(TaskLocation { node: 0, local: 1 }) == Some(1)
+        let last = self.per_node() - 1;
+        self.rank(0, last) == Some(last)
     }
 
     /// Whether two ranks are in one domain of `level`. Ranks that do not exist are in none.
@@ -216,16 +253,16 @@ impl<'a> Domains<'a> {
     /// The innermost level with a domain that has both ranks: a message between them crosses the boundaries of
     /// every level further in. `None` if one does not exist.
     pub fn meet(&self, a: u32, b: u32) -> Option<Level> {
-        let (a, b) = (self.map.place(a)?, self.map.place(b)?);
+        let (a, b) = (self.location(a)?, self.location(b)?);
         if a.node != b.node {
             return Some(Level::Machine);
         }
-        Some(self.harts[a.local as usize].meet(self.harts[b.local as usize]))
+        Some(self.hart(a.local).meet(self.hart(b.local)))
     }
 
     /// Where a rank is among the harts of all nodes, node by node. One that does not exist is nowhere.
     fn place(&self, rank: u32) -> u32 {
-        self.map.place(rank).map_or(0, |place| place.node * self.per_node() + place.local)
+        self.location(rank).map_or(0, |place| place.node * self.per_node() + place.local)
     }
 
     /// The rank at a place.
@@ -233,19 +270,20 @@ impl<'a> Domains<'a> {
         self.rank(place / self.per_node(), place % self.per_node())
     }
 
-    /// The ranks at some places, in no order: at most as many ranges as a node has harts.
+    /// The ranks at some places, as ranges in no order: few, unless harts are shared.
     fn ranks_at(&self, places: Range<u32>) -> impl Iterator<Item = Range<u32>> + use<'a> {
-        let (map, per_node, ordered) = (self.map, self.per_node(), self.are_ranges());
+        let (domains, per_node, ordered) = (*self, self.per_node(), self.are_ranges());
         let whole = Some(places.clone()).filter(|_| ordered);
-        // Without order, ranks follow each other from node to node.
+        // Without order, ranks follow each other from node to node, if each is a crew.
         let locals = if ordered { 0..0 } else { 0..per_node };
         let of_local = move |local: u32| {
             let node = |place: u32| place.saturating_sub(local).div_ceil(per_node);
-            let (node, end) = (node(places.start), node(places.end));
-            let first = map.task(TaskLocation { node, local })?;
-            (node < end).then(|| first..first + (end - node))
+            let (node, end) = (node(places.start), node(places.end).max(node(places.start)));
+            let first = domains.rank(node, local).unwrap_or(0);
+            let (runs, len) = if domains.crew == 1 { (1, end - node) } else { (end - node, 1) };
+            (0..runs).map(move |run| first + run * domains.crew).map(move |first| first..first + len)
         };
-        whole.into_iter().chain(locals.filter_map(of_local))
+        whole.into_iter().chain(locals.flat_map(of_local).filter(|ranks| !ranks.is_empty()))
     }
 
     /// Number of domains of `level` in all nodes.
@@ -253,13 +291,13 @@ impl<'a> Domains<'a> {
         if level == Level::Machine {
             return 1;
         }
-        self.nodes() * (1 + (1..self.harts.len()).filter(|&hart| self.step(hart) > level).count() as u32)
+        self.nodes() * (1 + (1..self.per_node()).filter(|&local| self.step(local) > level).count() as u32)
     }
 
-    /// Where a hart of a node, not its first, meets the one before it. A domain is a run of harts with no step above
+    /// Where a rank of a node, not its first, meets the one before it. A domain is a run of ranks with no step above
     /// its level, and the steps at its level part its members.
-    fn step(&self, hart: usize) -> Level {
-        self.harts[hart - 1].meet(self.harts[hart])
+    fn step(&self, local: u32) -> Level {
+        self.hart(local - 1).meet(self.hart(local))
     }
 }
 

@@ -30,6 +30,9 @@ fn for_all_shapes(mut claim: impl FnMut(&Domains)) {
                 for radix in RADICES {
                     let map = TaskMap::new(nodes, harts.len() as u32, order).unwrap();
                     claim(&Domains::new(map, &harts, radix).unwrap());
+                    if nodes == 2 && harts.len() == 8 {
+                        claim(&Domains::of_crews(map, 3, &harts, 1, radix).unwrap());
+                    }
                 }
             }
         }
@@ -194,7 +197,6 @@ fn a2_a_table_that_does_not_fit_is_refused() {
     let radix = [2; 5];
     assert_eq!(Domains::new(map, &table[..1], radix), Err(DomainsError::Count { tasks: 2, places: 1 }));
     assert_eq!(Domains::new(map, &[table[1], table[0]], radix), Err(DomainsError::Order(1)));
-    assert_eq!(Domains::new(map, &[table[0]; 2], radix), Err(DomainsError::Order(1)));
     assert_eq!(Domains::new(map, &table, [2, 2, 0, 2, 2]), Err(DomainsError::Radix(Level::Processor)));
     assert!(Domains::new(map, &table, radix).is_ok());
 }
@@ -226,11 +228,6 @@ fn a1_a2_domains_are_made_of_the_affinities_of_threads() {
         let world = Members::world(population(24, 2), 0..1).unwrap();
         let domains = affinities.domains(&world, [3; 5]).unwrap();
         assert_eq!(domains, Domains::new(map, harts(), [3; 5]).unwrap());
-        // Two ranks at one hart have no places of their own.
-        let twice = Members::world(population(24, 2), 0..2).unwrap();
-        assert_eq!(affinities.domains(&twice, RADIX), None);
-        let some = Members::range(population(24, 2), 0..1, 0, 12, 1).unwrap();
-        assert_eq!(affinities.domains(&some, RADIX), None);
         let shape: crate::topology::TorusShape = "3".parse().unwrap();
         let rectangle = Rectangle::new(shape, map, shape.coord(1).unwrap(), [2, 1, 1, 1, 1]).unwrap();
         let members = Members::rectangle(population(24, 2), 1..2, rectangle).unwrap();
@@ -250,6 +247,66 @@ fn a1_a2_domains_are_made_of_the_affinities_of_threads() {
     assert_eq!(affinities.domains(&many, RADIX), None);
     let one = Members::world(population(3, 8), 2..3).unwrap();
     assert!(!affinities.domains(&one, RADIX).unwrap().matter());
+}
+
+/// Ranges are what rows and columns of grids, halves of a split, groups of ARMCI and teams of OpenSHMEM are.
+#[test]
+fn a1_a2_domains_of_ranges_and_of_several_contexts_are_those_that_the_kernels_places_say() {
+    use crate::endpoint::ClientId;
+    use crate::geometry::{Members, Population};
+    let (nodes, harts) = (3, &*harts([2, 1, 2, 2]).leak());
+    let population = Population { client: ClientId(0), tasks: 24, contexts: 3 };
+    for order in [MapOrder::TasksFirst, MapOrder::NodesFirst] {
+        let map = TaskMap::new(nodes, 8, order).unwrap();
+        let affinities = Affinities { map, harts };
+        let mut several = 0;
+        for (first, count, stride) in [
+            (0, 24, 1),
+            (0, 12, 2),
+            (1, 12, 2),
+            (8, 16, 1),
+            (8, 8, 1),
+            (2, 3, 8),
+            (1, 8, 3),
+            (0, 2, 4),
+            (3, 2, 1),
+        ] {
+            for contexts in [0..1, 1..3, 0..3] {
+                let members = Members::range(population, contexts.clone(), first, count, stride).unwrap();
+                let Some(domains) = affinities.domains(&members, RADIX) else { continue };
+                several += usize::from(contexts.len() > 1 && domains.per_node() as usize > contexts.len());
+                assert_eq!(domains.size(), members.size());
+                let place = |rank| map.place(members.endpoint(rank).unwrap().task()).unwrap();
+                for (a, b) in (0..members.size()).flat_map(|a| (0..members.size()).map(move |b| (a, b))) {
+                    let (one, other) = (place(a), place(b));
+                    let met = harts[one.local as usize].meet(harts[other.local as usize]);
+                    let met = if one.node == other.node { met } else { Level::Machine };
+                    assert_eq!(
+                        domains.meet(a, b),
+                        Some(met),
+                        "{first} {count} {stride} {contexts:?}: {a}, {b}"
+                    );
+                }
+                let phases = [(Collective::Reduce, 1), (Collective::Allgather, 2), (Collective::Gather, 1)];
+                for (collective, phases) in phases {
+                    let root = if collective.is_rooted() { domains.size() / 2 } else { 0 };
+                    let outcome = perform(&domains, collective, Algorithm::Affinity, root);
+                    for level in LEVELS {
+                        let least = phases * (domains.count(level) as usize - 1);
+                        assert_eq!(
+                            crossings(&domains, &outcome, level),
+                            least,
+                            "{collective:?} at {level:?}"
+                        );
+                    }
+                }
+            }
+        }
+        assert!(several >= 4, "{several} geometries of several contexts");
+        // Nodes that have different ones.
+        let ragged = Members::range(population, 0..1, 1, 11, 2).unwrap();
+        assert_eq!(affinities.domains(&ragged, RADIX), None);
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Affinities of software threads: which hart each runs on (SPEC ).
 
 use super::{Domains, HartPlace, LEVELS};
-use crate::geometry::Members;
+use crate::geometry::{Members, Placement};
 use crate::mapping::{MapOrder, TaskMap};
 
 /// The most children that a member of a domain has at each of the [`LEVELS`], if nobody says otherwise.
@@ -19,21 +19,20 @@ pub struct Affinities {
 
 impl Affinities {
     /// The affinity domains of a geometry's ranks; `radix` is the most children that a member has at each of the
-    /// [`LEVELS`]. Known for rectangles and for all tasks of the job; with several contexts of each task, only where a
-    /// node has one task.
+    /// [`LEVELS`]. Known where [`Members::placement`] is. Contexts of a task on a node with several share its hart; if it is
+    /// alone there, each is to have one.
     pub fn domains(&self, members: &Members<'_>, radix: [u32; LEVELS.len()]) -> Option<Domains<'static>> {
-        let map = members.placement(&self.map)?;
+        let placement = members.placement(&self.map)?;
         let contexts = members.contexts()?;
-        let (ranks, tasks) = (contexts.len(), map.tasks_per_node() as usize);
-        let first = usize::from(contexts.start);
-        let (map, harts) = match (tasks, ranks) {
-            (_, 1) => (map, self.harts.get(..tasks)?),
-            (1, _) => {
-                let map = TaskMap::new(map.tasks(), ranks as u32, MapOrder::TasksFirst)?;
-                (map, self.harts.get(first..first + ranks)?)
-            }
-            _ => return None,
-        };
-        Domains::new(map, harts, radix).ok()
+        let (ranks, first) = (contexts.len() as u32, usize::from(contexts.start));
+        if self.map.tasks_per_node() == 1 && ranks > 1 {
+            let map = TaskMap::new(placement.map.tasks(), ranks, MapOrder::TasksFirst)?;
+            return Domains::new(map, self.harts.get(first..first + ranks as usize)?, radix).ok();
+        }
+        let Placement { map, first, stride } = placement;
+        map.tasks().checked_mul(ranks)?;
+        let last = first + (map.tasks_per_node() - 1) * stride;
+        let harts = self.harts.get(first as usize..=last as usize)?;
+        Domains::of_crews(map, ranks, harts, stride, radix).ok()
     }
 }

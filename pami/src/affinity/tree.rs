@@ -40,7 +40,7 @@ impl<'a> DomainTree<'a> {
 
     /// The place of `rank` in the tree from `root` over the domains up to those of `highest`.
     fn within(domains: Domains<'a>, root: u32, rank: u32, highest: Level) -> Self {
-        let place = |rank| domains.map.place(rank).unwrap_or(TaskLocation { node: 0, local: 0 });
+        let place = |rank| domains.location(rank).unwrap_or(TaskLocation { node: 0, local: 0 });
         let mut tree =
             Self { domains, root: place(root), own: place(rank), rank, places: [None; LEVELS.len()], top: 0 };
         for (index, &level) in LEVELS[..=highest as usize].iter().enumerate() {
@@ -72,11 +72,11 @@ impl<'a> DomainTree<'a> {
     /// The harts of the domain of `level` around this rank.
     fn domain(&self, level: Level) -> Range<usize> {
         let own = self.own.local as usize;
-        let (mut start, mut end) = (own, own + 1);
-        while start > 0 && self.domains.step(start) <= level {
+        let (mut start, mut end, per_node) = (own, own + 1, self.domains.per_node() as usize);
+        while start > 0 && self.domains.step(start as u32) <= level {
             start -= 1;
         }
-        while end < self.domains.harts.len() && self.domains.step(end) <= level {
+        while end < per_node && self.domains.step(end as u32) <= level {
             end += 1;
         }
         start..end
@@ -84,7 +84,7 @@ impl<'a> DomainTree<'a> {
 
     /// Steps at `level` from the first to the last of some harts of its domain, the last included.
     fn steps(&self, level: Level, harts: Range<usize>) -> u32 {
-        harts.map(|hart| u32::from(self.domains.step(hart + 1) == level)).sum()
+        harts.map(|hart| u32::from(self.domains.step(hart as u32 + 1) == level)).sum()
     }
 
     /// The hart that leads `domain` of `node`.
@@ -98,7 +98,7 @@ impl<'a> DomainTree<'a> {
         let domain = self.domain(level);
         let (mut start, mut left) = (domain.start, index);
         for hart in domain.start + 1..domain.end {
-            if self.domains.step(hart) == level {
+            if self.domains.step(hart as u32) == level {
                 if left == 0 {
                     return start..hart;
                 }
@@ -113,16 +113,11 @@ impl<'a> DomainTree<'a> {
         let Some(Member { members, leader, .. }) = self.places[index] else { return self.rank };
         let to_end = members - leader;
         let member = if turned < to_end { leader + turned } else { turned - to_end };
-        let place = match LEVELS[index] {
-            Level::Machine => {
-                TaskLocation { node: member, local: self.leader(member, &(0..self.domains.harts.len())) }
-            }
-            level => {
-                let node = self.own.node;
-                TaskLocation { node, local: self.leader(node, &self.harts(level, member)) }
-            }
+        let (node, harts) = match LEVELS[index] {
+            Level::Machine => (member, 0..self.domains.per_node() as usize),
+            level => (self.own.node, self.harts(level, member)),
         };
-        self.domains.map.task(place).unwrap_or(self.rank)
+        self.domains.rank(node, self.leader(node, &harts)).unwrap_or(self.rank)
     }
 
     /// The rank above, or `None` at the root.

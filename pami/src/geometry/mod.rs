@@ -10,6 +10,7 @@
 mod digest;
 pub(crate) mod grid;
 mod list;
+mod placement;
 mod rectangle;
 
 use crate::endpoint::{ClientId, ContextOffset, Endpoint};
@@ -20,6 +21,7 @@ use core::sync::atomic::AtomicU32;
 use digest::Sequence;
 pub use grid::Grid;
 use list::{EndpointList, TaskList};
+pub use placement::Placement;
 pub use rectangle::Rectangle;
 
 /// What endpoints exist: those of a client that has the same contexts in every task of the job.
@@ -358,17 +360,18 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Where task indices, read as task numbers, are on nodes with equally many tasks of the geometry: known for
-    /// rectangles and for all tasks of the job, which `machine` places. For affinity domains.
-    pub fn placement(&self, machine: &TaskMap) -> Option<TaskMap> {
+    /// Where the tasks are, if all nodes that have some have the same ones: known for rectangles and ranges, in the job that
+    /// `machine` places. For affinity domains.
+    pub fn placement(&self, machine: &TaskMap) -> Option<Placement> {
         let Set::Uniform { tasks, .. } = &self.set else { return None };
         match tasks {
             Tasks::Rectangle(rectangle) => {
                 let per_node = rectangle.tasks_per_node();
-                TaskMap::new(rectangle.tasks() / per_node, per_node, MapOrder::TasksFirst)
+                let map = TaskMap::new(rectangle.tasks() / per_node, per_node, MapOrder::TasksFirst)?;
+                Some(Placement { map, first: 0, stride: 1 })
             }
-            Tasks::Range { first: 0, count, stride: 1 } if *count == machine.tasks() => Some(*machine),
-            _ => None,
+            Tasks::Range { first, count, stride } => Placement::of_range(machine, *first, *count, *stride),
+            Tasks::List(_) => None,
         }
     }
 }

@@ -126,11 +126,11 @@ proptest! {
             })
         });
         let placement = members.placement(&map).unwrap();
-        prop_assert_eq!(placement.tasks(), members.task_count());
+        prop_assert_eq!(placement.map.tasks(), members.task_count());
         prop_assert_eq!(members.grid().unwrap().size(), members.task_count());
         for index in 0..members.task_count() {
             let local = map.place(members.task(index).unwrap()).unwrap().local;
-            prop_assert_eq!(placement.place(index).unwrap().local, local);
+            prop_assert_eq!(placement.map.place(index).unwrap().local, local);
         }
     }
 

@@ -1,24 +1,30 @@
 //! Collectives at run time that know where their ranks are, and how often their messages cross boundaries.
 
-use crate::stage::{Case, Play, Stage, ends};
+use crate::machine::machine_of;
+use crate::stage::{Case, LIMITS, Play, Port, Stage, ends};
 use pami::affinity::{Crossings, Domains, HartPlace, LEVELS};
+use pami::collective::engine::WINDOW;
 use pami::collective::{Algorithm, Collective, Element, Operator, Reducer};
 use pami::geometry::Members;
 use pami::mapping::{MapOrder, TaskMap};
-use pami::{Collect, GeometryId};
+use pami::{Collect, Context, GeometryId};
 
-/// Domains of tasks on nodes of so many sockets, clusters, cores and threads.
-fn domains(nodes: u32, shape: [u16; 4], order: MapOrder, radix: u32) -> Domains<'static> {
-    let [sockets, clusters, cores, threads] = shape;
+/// The harts of a node of so many sockets, clusters, cores and threads.
+fn harts([sockets, clusters, cores, threads]: [u16; 4]) -> &'static [HartPlace] {
     let place = |hart: u16| HartPlace {
         socket: hart / threads / cores / clusters,
         cluster: hart / threads / cores % clusters,
         core: hart / threads % cores,
         thread: hart % threads,
     };
-    let harts: Vec<_> = (0..sockets * clusters * cores * threads).map(place).collect();
+    (0..sockets * clusters * cores * threads).map(place).collect::<Vec<_>>().leak()
+}
+
+/// Domains of tasks on nodes of that shape.
+fn domains(nodes: u32, shape: [u16; 4], order: MapOrder, radix: u32) -> Domains<'static> {
+    let harts = harts(shape);
     let map = TaskMap::new(nodes, harts.len() as u32, order).unwrap();
-    Domains::new(map, harts.leak(), [radix; 5]).unwrap()
+    Domains::new(map, harts, [radix; 5]).unwrap()
 }
 
 /// All tasks, each a rank, in a geometry with these domains.
@@ -31,7 +37,8 @@ fn stage(domains: Domains<'static>) -> (Stage, GeometryId, Members<'static>) {
 
 /// What all ranks counted so far.
 fn crossings(stage: &Stage, id: GeometryId) -> Vec<Crossings> {
-    stage.contexts.iter().map(|context| context.geometry(id).unwrap().crossings).collect()
+    let crossings = |context: &Context<Port>| context.geometry(id).map(|geometry| geometry.crossings);
+    stage.contexts.iter().map(|context| crossings(context).unwrap_or_default()).collect()
 }
 
 /// Messages from one domain of each level to another that a collective sends.
@@ -60,6 +67,20 @@ fn count(
     LEVELS.map(|level| all().map(|crossings| crossings.across(level)).sum())
 }
 
+/// The same, with no barrier of the engine's in front.
+fn count_alone(
+    stage: &mut Stage,
+    id: GeometryId,
+    members: Members<'static>,
+    case: (Collective, Option<Algorithm>, u32),
+) -> [u32; LEVELS.len()] {
+    let started = stage.contexts.iter().find_map(|context| Some(context.geometry(id)?.started)).unwrap();
+    if started % WINDOW == WINDOW - 1 {
+        count(stage, id, members, (Collective::Barrier, None, 0));
+    }
+    count(stage, id, members, case)
+}
+
 const SHAPES: [[u16; 4]; 3] = [[2, 1, 2, 2], [1, 1, 4, 2], [2, 2, 2, 1]];
 
 /// What goes along the tree over all domains however ranks are numbered.
@@ -81,7 +102,7 @@ fn a6_each_phase_crosses_the_boundaries_of_a_level_once_for_each_domain_but_one(
             {
                 let phases = if what.is_rooted() { 1 } else { 2 };
                 let root = if what.is_rooted() { domains.size() - 2 } else { 0 };
-                let counted = count(&mut stage, id, members, (what, Some(Algorithm::Affinity), root));
+                let counted = count_alone(&mut stage, id, members, (what, Some(Algorithm::Affinity), root));
                 let least = LEVELS.map(|level| phases * (domains.count(level) - 1));
                 assert_eq!(counted, least, "{what:?} on {nodes} nodes of {shape:?}");
             }
@@ -109,8 +130,9 @@ fn a5_ranks_that_share_a_node_use_their_domains_by_default() {
             collect.reducer = what.reduces().then(|| Reducer::new(Operator::Sum, Element::U64).unwrap());
             let chosen = stage.contexts[0].query(&collect).unwrap().choose(None).unwrap();
             assert_eq!(chosen.algorithm, Algorithm::Affinity, "{what:?}");
-            let by_default = count(&mut stage, id, members, (what, None, 0));
-            assert_eq!(by_default, count(&mut stage, id, members, (what, Some(Algorithm::Affinity), 0)));
+            let by_default = count_alone(&mut stage, id, members, (what, None, 0));
+            let forced = (what, Some(Algorithm::Affinity), 0);
+            assert_eq!(by_default, count_alone(&mut stage, id, members, forced));
         }
     }
 }
@@ -133,15 +155,87 @@ fn a6_the_engines_own_barriers_are_counted_and_cross_as_little_as_can_be() {
         let domains = domains(nodes, shape, MapOrder::TasksFirst, 2);
         let (mut stage, id, members) = stage(domains);
         let least = LEVELS.map(|level| domains.count(level) - 1);
-        let sum = |stage: &Stage| {
-            let all = crossings(stage, id);
-            LEVELS.map(|level| all.iter().map(|crossings| crossings.across(level)).sum::<u32>())
-        };
-        assert_eq!(sum(&stage), least.map(|least| 2 * least), "the creation");
+        assert_eq!(sum(&stage, id), least.map(|least| 2 * least), "the creation");
         for _ in 0..20 {
             count(&mut stage, id, members, (Collective::Broadcast, Some(Algorithm::Affinity), 0));
         }
         // Of 21 collectives the 8th and the 16th have a barrier in front.
-        assert_eq!(sum(&stage), least.map(|least| (2 + 20 + 2 * 2) * least));
+        assert_eq!(sum(&stage, id), least.map(|least| (2 + 20 + 2 * 2) * least));
+    }
+}
+
+/// Messages from one domain of each level to another that all members have sent in a geometry.
+fn sum(stage: &Stage, id: GeometryId) -> [u32; LEVELS.len()] {
+    let all = crossings(stage, id);
+    LEVELS.map(|level| all.iter().map(|crossings| crossings.across(level)).sum())
+}
+
+/// The processor of the documents (seed 003): four chips of four cores of four threads.
+#[test]
+fn a2_a6_on_a_processor_of_4_by_4_by_4_threads_each_phase_crosses_cores_15_times_and_chips_3() {
+    let nodes = machine_of(64, 64);
+    nodes[0].world.pin(harts([1, 4, 4, 4]));
+    let mut stage = Stage::steps(nodes, 1, 3, LIMITS);
+    let (members, least) = (stage.everyone(), [15, 3, 0, 0, 0]);
+    // What the kernel says is enough, and the creation crosses no more than a barrier does.
+    let id = stage.create(1, members, None);
+    assert_eq!(
+        LEVELS.map(|level| stage[9].geometry(id).unwrap().domains.unwrap().count(level)),
+        [16, 4, 1, 1, 1]
+    );
+    assert_eq!(sum(&stage, id), least.map(|least| 2 * least));
+    use Collective::{Alltoall, Exscan, Scan};
+    for what in BY_TREE.into_iter().chain([Scan, Exscan, Alltoall]) {
+        let (phases, root) = if what.is_rooted() { (1, 38) } else { (2, 0) };
+        let counted = count_alone(&mut stage, id, members, (what, Some(Algorithm::Affinity), root));
+        assert_eq!(counted, least.map(|least| phases * least), "{what:?}");
+        if what != Alltoall {
+            assert_eq!(
+                count_alone(&mut stage, id, members, (what, None, root)),
+                counted,
+                "{what:?} by default"
+            );
+        }
+    }
+    // Those that know of no places: every thread with each 32, 16, ... threads on.
+    let flat = (Collective::Barrier, Some(Algorithm::Dissemination), 0);
+    let crossed = count_alone(&mut stage, id, members, flat);
+    assert!(crossed[0] > 10 * least[0] && crossed[1] > 10 * least[1], "{crossed:?}");
+}
+
+#[test]
+fn a2_a5_rows_columns_halves_and_several_contexts_of_each_task_have_the_domains_of_their_places() {
+    let nodes = machine_of(16, 8);
+    nodes[0].world.pin(harts([2, 1, 2, 2]));
+    let mut stage = Stage::steps(nodes, 2, 5, LIMITS);
+    let world = Members::world(stage.population(), 0..2).unwrap();
+    for (number, (members, domains)) in [
+        // Cores, chips, processors, nodes.
+        (stage.range(0, 8, 1), [4, 2, 2, 1]),
+        (stage.range(8, 4, 1), [2, 1, 1, 1]),
+        (stage.range(1, 8, 2), [8, 4, 4, 2]),
+        (stage.range(3, 2, 8), [2, 2, 2, 2]),
+        (world, [8, 4, 4, 2]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = stage.create(1 + number as u32, members, None);
+        let least = [domains[0], domains[1], domains[2], domains[3], 1].map(|domains| domains - 1);
+        assert_eq!(sum(&stage, id), least.map(|least| 2 * least), "the creation of {number}");
+        for what in BY_TREE {
+            let phases = if what.is_rooted() { 1 } else { 2 };
+            let root = if what.is_rooted() { members.size() - 1 } else { 0 };
+            let counted = count_alone(&mut stage, id, members, (what, Some(Algorithm::Affinity), root));
+            assert_eq!(counted, least.map(|least| phases * least), "{what:?} in {number}");
+            // A rank that is alone on its node has no domain that matters.
+            if domains[3] < members.size() {
+                assert_eq!(
+                    count_alone(&mut stage, id, members, (what, None, root)),
+                    counted,
+                    "{what:?} in {number}"
+                );
+            }
+        }
     }
 }

@@ -10,6 +10,7 @@ mod unit;
 mod world;
 
 pub use network::TestNetwork;
+use pami::affinity::Affinities;
 use pami::client::{ClientError, Clients, Node, Sharing};
 use pami::device::{
     Arrival, Completed, Full, Gone, Liveness, NoRegion, Path, Port, Receiving, RemoteMemory, Sending,
@@ -503,6 +504,9 @@ impl Node for TestNode {
         let node = |task| self.world.node_of(task).unwrap();
         let shape: TorusShape = (node(self.tasks - 1) + 1).to_string().parse().unwrap();
         (shape, shape.coord(node(self.task)).unwrap())
+    }
+    fn affinities(&self) -> Option<Affinities> {
+        self.world.threads.get().copied()
     }
     fn clock_hz(&self) -> u64 {
         1_000_000_000

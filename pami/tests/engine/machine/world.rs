@@ -2,14 +2,16 @@
 
 use super::unit::{Answer, Ask, Injected, Unit};
 use super::{MTU, Packet, QUEUE, Tree};
+use pami::affinity::{Affinities, HartPlace};
 use pami::device::{Arrival, Completed, Full, Path, REQUESTS};
 use pami::endpoint::Endpoint;
+use pami::mapping::{MapOrder, TaskMap};
 use pami::packet::Kind;
 use rings::bulletin::Bulletin;
 use rings::shared::Shared;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// Requests of a node to another that may be under way.
 const WINDOW: usize = 16;
@@ -32,6 +34,8 @@ pub struct World {
     pub wakes: AtomicU32,
     /// Whether wakers say that something has come.
     pub rung: AtomicBool,
+    /// Where threads run, if the kernel knows.
+    pub threads: OnceLock<Affinities>,
     /// What happens in the next sleep.
     pub meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -145,7 +149,15 @@ impl World {
             got: 0,
         };
         let (state, wakes, meanwhile) = (Mutex::new(state), AtomicU32::new(0), Mutex::new(None));
-        Self { per_node, tasks, state, wakes, rung: AtomicBool::new(false), meanwhile }
+        Self {
+            per_node,
+            tasks,
+            state,
+            wakes,
+            rung: AtomicBool::new(false),
+            threads: OnceLock::new(),
+            meanwhile,
+        }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
@@ -159,6 +171,12 @@ impl World {
     /// Puts all nodes on a collective network, before they are used.
     pub fn plant(&self) {
         self.lock().tree = Some(Tree::new(self.tasks.div_ceil(self.per_node)));
+    }
+
+    /// The kernel knows that the `local`-th task of each node runs at `harts[local]`.
+    pub fn pin(&self, harts: &'static [HartPlace]) {
+        let map = TaskMap::new(self.tasks / self.per_node, self.per_node, MapOrder::TasksFirst).unwrap();
+        self.threads.set(Affinities { map, harts }).unwrap();
     }
 
     /// From now on packets move only by [`step`](State::step).
