@@ -1,11 +1,10 @@
 //! One call for all endpoints of a task: the job issues one collective, its endpoints share the work (SPEC G-8).
 
+use crate::arena::OutOfMemory;
 use crate::job_error::JobError;
 use crate::messaging::{Active, Collect, Completion, Done, OperationError, Poster, Progress};
 use crate::messaging::{CollectError, GeometryId, Work, WorkSlot};
 use crate::task::Task;
-use heapless::Vec;
-use pami::collective::engine::SERVERS;
 use spin::Mutex;
 
 /// The collective that is under way.
@@ -19,8 +18,7 @@ struct UnderWay {
 /// Issues collectives at several endpoints of this task as one. Each of their contexts must be advanced, by whatever
 /// hart.
 pub struct Joint {
-    posters: Vec<Poster, { SERVERS as usize }>,
-    slots: &'static [WorkSlot],
+    endpoints: &'static [(Option<Poster>, WorkSlot)],
     under_way: &'static Mutex<UnderWay>,
     run: &'static (dyn Fn(&mut Active, usize) -> Progress + Sync),
 }
@@ -47,10 +45,8 @@ impl Joint {
     /// Takes the endpoints, in the order of their ranks, from the task's memory what it needs for them.
     ///
     /// # Errors
-    /// The task is [out of memory](crate::OutOfMemory), or there are too many endpoints.
-    pub fn new(task: &'static Task, posters: &[Poster]) -> Result<Self, JobError> {
-        let few =
-            Vec::from_slice(posters).map_err(|_| JobError::Other("a task has at most 8 joint endpoints"))?;
+    /// The task is [out of memory](crate::OutOfMemory).
+    pub fn new(task: &'static Task, posters: &[Poster]) -> Result<Self, OutOfMemory> {
         let memory = task.memory();
         let count = posters.len();
         let nothing = UnderWay { call: None, left: 0, result: Ok(()) };
@@ -72,8 +68,9 @@ impl Joint {
                 Err(_) => give_up(active, geometry, done),
             }
         })?;
-        let slots = memory.fill(count, WorkSlot::default)?;
-        Ok(Self { posters: few, slots, under_way, run })
+        let mut posters = posters.iter().cloned();
+        let endpoints = memory.fill(count, || (posters.next(), WorkSlot::default()))?;
+        Ok(Self { endpoints, under_way, run })
     }
 
     /// Issues a collective at all endpoints: [`Collect::divided`], all in the same memory, but that scratch memory is cut
@@ -88,11 +85,11 @@ impl Joint {
         if under_way.left > 0 {
             return Err(JointError::Busy);
         }
-        *under_way = UnderWay { call: Some(collect), left: self.posters.len(), result: Ok(()) };
+        *under_way = UnderWay { call: Some(collect), left: self.endpoints.len(), result: Ok(()) };
         drop(under_way);
-        for ((poster, slot), cookie) in self.posters.iter().zip(self.slots).zip(0..) {
+        for ((poster, slot), cookie) in self.endpoints.iter().zip(0..) {
             // Its last post was run, or the one before would not be done.
-            let _ = poster.post(slot, Work { run: self.run, cookie });
+            let _ = poster.as_ref().map(|poster| poster.post(slot, Work { run: self.run, cookie }));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! How a vector is cut into one block for each rank.
 
 use super::step::{Area, Span};
-use crate::partition::Partition;
+use crate::partition::{Partition, PartitionAround};
 use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +22,7 @@ impl core::error::Error for NotAscending {}
 enum Layout<'a> {
     Equal(usize),
     Split { partition: Partition, unit: usize },
+    Around { partition: PartitionAround, unit: usize },
     Listed { bounds: &'a [usize], longest: usize },
     Pooled { bounds: PooledBounds<'a>, longest: usize },
 }
@@ -71,6 +72,11 @@ impl<'a> Blocks<'a> {
     /// `partition` of a vector whose things are `unit` elements long.
     pub const fn split(partition: Partition, unit: usize) -> Self {
         Self::of(Layout::Split { partition, unit })
+    }
+
+    /// The same, of a partition around one of its things.
+    pub const fn split_around(partition: PartitionAround, unit: usize) -> Self {
+        Self::of(Layout::Around { partition, unit })
     }
 
     /// Blocks of any length, as the v forms have them: block `i` runs from `bounds[i]` to `bounds[i + 1]`.
@@ -132,6 +138,7 @@ impl<'a> Blocks<'a> {
         match self.layout {
             Layout::Equal(_) => true,
             Layout::Split { partition, .. } => last <= partition.parts() as usize,
+            Layout::Around { partition, .. } => last <= partition.parts() as usize,
             Layout::Listed { bounds, .. } => last < bounds.len(),
             Layout::Pooled { bounds, .. } => last < bounds.0.len(),
         }
@@ -160,6 +167,7 @@ impl<'a> Blocks<'a> {
         match self.layout {
             Layout::Equal(len) => index as usize * len,
             Layout::Split { partition, unit } => partition.start(index) * unit,
+            Layout::Around { partition, unit } => partition.start(index) * unit,
             Layout::Listed { bounds, .. } => bounds.get(index as usize).copied().unwrap_or(0),
             Layout::Pooled { bounds, .. } => bounds.get(index as usize).unwrap_or(0),
         }
@@ -206,6 +214,7 @@ impl<'a> Blocks<'a> {
         let whole = match self.layout {
             Layout::Equal(len) => len,
             Layout::Split { partition, unit } => (partition.range(0).len()) * unit,
+            Layout::Around { partition, unit } => partition.longest() * unit,
             Layout::Listed { longest, .. } | Layout::Pooled { longest, .. } => longest,
         };
         self.cut_len(whole)

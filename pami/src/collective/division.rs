@@ -15,22 +15,26 @@
 //! Reduce is divided by elements, not by tasks: every task's endpoints then share its work, and each element's
 //! operands meet in the same order as undivided (G-9).
 //!
-//! A broadcast goes to every endpoint of the geometry, the root's own among them. What every endpoint receives
+//! A broadcast goes to every endpoint of the geometry but the root's own, which have the data. What every endpoint receives
 //! but the lowest of its task is redundant: the data is for the task, which has one buffer. So those endpoints get it
 //! from the lowest, discard it, and pass nothing on: only endpoints that keep the data are within a group's tree.
 //!
+//! The root is in the segment of its first endpoint, which is one of the longer ones if some are: no server has more to
+//! send to than an even share of the other tasks, so that P endpoints are P times as fast.
+//!
 //! A server on another node than the root task (G-5) has no access to the root's buffer: it is handed its segment
-//! by a scatter over the servers with the blocks of [`Division::stage`], and hands back that of a gather likewise.
+//! by a scatter over the servers with the blocks of [`Division::stage`], and hands back that of a gather likewise. So it is with its
+//! slice of a vector that is reduced; of a broadcast it gets the vector.
 
 use super::blocks::Blocks;
 use super::call::{Algorithm, Call, Collective};
-use crate::partition::Partition;
+use crate::partition::{Partition, PartitionAround};
 use core::ops::Range;
 
 /// How the work of a root with several endpoints is divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Division {
-    tasks: Partition,
+    tasks: PartitionAround,
     /// The root's index.
     root: u32,
 }
@@ -39,8 +43,8 @@ impl Division {
     /// `tasks` of the geometry among `servers` endpoints of the task with index `root`. `None` if there are no servers
     /// or no such task.
     pub fn of_tasks(tasks: u32, root: u32, servers: u32) -> Option<Self> {
-        let partition = Partition::new(tasks as usize, servers);
-        (root < tasks && servers > 0).then_some(Self { tasks: partition, root })
+        let partition = || PartitionAround::new(tasks as usize, servers, root as usize);
+        (root < tasks && servers > 0).then(|| Self { tasks: partition(), root })
     }
 
     /// The tasks that a server serves.
@@ -60,9 +64,51 @@ impl Division {
         Group { first: segment.start, len: segment.end - segment.start, root: self.root }
     }
 
+    /// Which segments the root's endpoints serve.
+    pub fn places(&self) -> Places {
+        Places { own: self.server_of(self.root) }
+    }
+
     /// For staging: the data of each server's segment as one block, where each task has `len` elements.
     pub fn stage(&self, len: usize) -> Blocks<'static> {
-        Blocks::split(self.tasks, len)
+        Blocks::split_around(self.tasks, len)
+    }
+}
+
+/// Which segments the root's endpoints serve: the first of them the segment that the root is in, so that the root's own data is
+/// where the root is, the others the rest in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Places {
+    /// The first one's segment.
+    own: u32,
+}
+
+impl Places {
+    /// Each serves the segment with the number of its place.
+    pub const IN_ORDER: Self = Self { own: 0 };
+
+    /// The segment of the endpoint at this place among the root's.
+    pub fn segment(&self, place: u32) -> u32 {
+        match place {
+            0 => self.own,
+            _ if place <= self.own => place - 1,
+            _ => place,
+        }
+    }
+
+    /// The place of the endpoint that serves a segment.
+    pub fn place(&self, segment: u32) -> u32 {
+        match segment {
+            _ if segment == self.own => 0,
+            _ if segment < self.own => segment + 1,
+            _ => segment,
+        }
+    }
+
+    /// The endpoints from place `home` on, of `servers`, and the first: as a group whose tasks are segments.
+    pub fn beyond(&self, home: u32, servers: u32) -> Group {
+        let lowest = if home <= self.own { home.saturating_sub(1) } else { home };
+        Group { first: lowest, len: servers.saturating_sub(lowest), root: self.own }
     }
 }
 
@@ -108,6 +154,11 @@ impl Group {
         }
     }
 
+    /// Of a group of servers, see [`Places::beyond`]: the place of the one with a rank among the root's endpoints.
+    pub fn place(&self, rank: u32) -> Option<u32> {
+        self.task(rank).map(|segment| Places { own: self.root }.place(segment))
+    }
+
     /// The group's blocks of a geometry's. They start [`Blocks::start`] of [`first`](Self::first) elements into the
     /// root's buffer. A server outside of its segment has an empty one, and so does not even copy to itself.
     pub fn blocks<'a>(&self, blocks: Blocks<'a>) -> Blocks<'a> {
@@ -118,6 +169,11 @@ impl Group {
     pub fn first(&self) -> u32 {
         self.first
     }
+}
+
+/// The slices of a vector of `len` elements, as one block for each server.
+pub fn slices(len: usize, servers: u32) -> Blocks<'static> {
+    Blocks::split(Partition::new(len, servers), 1)
 }
 
 /// The elements of a vector of `len` that the `server`-th of `servers` endpoints reduces.

@@ -196,6 +196,14 @@ impl<'a> EndpointList<'a> {
         let list = Self { endpoints, groups, index };
         let owner = |group: usize| endpoints[groups[group] as usize].task();
         let scattered = (0..groups.len()).find(|&group| list.task_index(owner(group)) != Some(group as u32));
+        // Its own come first, so that it is soon known which they are.
+        let scattered = scattered.or_else(|| {
+            (0..groups.len()).find(|&group| {
+                let ranks = list.ranks(group as u32).unwrap_or_default();
+                let mut own = ranks.map(|rank| endpoints[rank as usize].task() == owner(group));
+                own.by_ref().any(|own| !own) && own.any(|own| own)
+            })
+        });
         scattered.map_or(Ok(list), |group| Err(MembersError::Scattered(owner(group))))
     }
 

@@ -58,7 +58,7 @@ pub enum MembersError {
     ForeignClient(usize),
     /// The member with this place in the list is in it before.
     Duplicate(usize),
-    /// The task has two groups of endpoints in the list.
+    /// The task has two groups of endpoints in the list, or others' between its own.
     Scattered(u32),
     /// Group boundaries that do not rise from 0, or go past the list.
     Groups,
@@ -226,7 +226,8 @@ impl<'a> Members<'a> {
     }
 
     /// The endpoints of a list, with endpoints of other tasks serving a task, as when endpoints on neighbouring
-    /// nodes send for it (SPEC G-5). Group `i` is from `groups[i]` up to the next; its task is its first endpoint's.
+    /// nodes send for it (SPEC G-5). Group `i` is from `groups[i]` up to the next; its task is its first endpoint's, of whom
+    /// others follow before those of other tasks.
     /// `index` is memory as long as the list.
     ///
     /// # Errors

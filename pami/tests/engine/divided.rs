@@ -10,7 +10,7 @@ use pami::{
 };
 use std::sync::Mutex;
 
-const DIVIDED: [Collective; 6] = [
+pub const DIVIDED: [Collective; 6] = [
     Collective::Broadcast,
     Collective::Scatter,
     Collective::Gather,
@@ -142,9 +142,33 @@ fn g4_one_to_eight_endpoints_of_the_root_serve_all_tasks() {
         counts[3] = servers;
         let members = members(&stage, &counts);
         let id = stage.create(1, members, None);
-        for what in [Collective::Broadcast, Collective::Scatter, Collective::Gather] {
+        for what in [Collective::Broadcast, Collective::Scatter, Collective::Gather, Collective::Reduce] {
             perform(&mut stage, &members, &case(id, what, &members, 3, 90));
         }
+    }
+}
+
+#[test]
+fn g4_endpoints_of_the_root_have_its_data_and_wait_for_none_of_each_other() {
+    let mut stage = stage(4, 3, 19);
+    let members = members(&stage, &[3, 1, 1, 1]);
+    let id = stage.create(1, members, None);
+    for len in [3, 700] {
+        let case = case(id, Collective::Broadcast, &members, 0, len);
+        let memories = memories(&case, &members);
+        let (ended, done) = ends();
+        // The root's second endpoint serves the third task, the third one the fourth; the first one comes late.
+        for ranks in [&[1, 2, 4, 5][..], &[0, 3]] {
+            for &rank in ranks {
+                let collect = call(&stage, &members, &case, &memories, rank, done(rank as usize).unwrap());
+                let context = stage.member(&members, rank);
+                stage.contexts[context].collect(collect).unwrap();
+            }
+            let all = if ranks.len() == 4 { 4 } else { 6 };
+            stage.settle(&format!("{all} of {len}"), || ended.len() == all);
+        }
+        finish(&mut stage, &members, &case, ended);
+        check(&case, &memories);
     }
 }
 
@@ -243,11 +267,14 @@ fn g5_endpoints_of_the_root_on_neighbouring_nodes_get_their_segment_first() {
     let mut stage = stage(5, 2, 8);
     let members = with_neighbours(&stage);
     let id = stage.create(1, members, None);
-    for what in [Collective::Broadcast, Collective::Scatter, Collective::Gather] {
-        for len in [0, 1, 100] {
-            for in_place in [false, true] {
-                let case = Case { in_place, ..case(id, what, &members, 0, len) };
-                perform(&mut stage, &members, &case);
+    for what in DIVIDED {
+        // The root, and a task whose endpoints are all its own.
+        for root in if what.is_rooted() { 0..2 } else { 0..1 } {
+            for len in [0, 1, 2, 100] {
+                for in_place in [false, true] {
+                    let case = Case { in_place, ..case(id, what, &members, root, len) };
+                    perform(&mut stage, &members, &case);
+                }
             }
         }
     }
@@ -377,19 +404,20 @@ fn g6_endpoints_that_are_not_instructed_are_called_back() {
 
 #[test]
 fn g6_the_roots_endpoints_are_instructed_together_or_called_back_together() {
-    let mut stage = stage(4, 3, 11);
-    let members = members(&stage, &[3, 1, 1, 1]);
-    let id = stage.create(1, members, None);
-    for (number, (what, form)) in [
-        (Collective::Broadcast, Form::RootOnly),
-        (Collective::Scatter, Form::RootOnly),
-        (Collective::Gather, Form::OthersOnly),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let case = case(id, what, &members, 0, 40);
-        instructed(&mut stage, &members, &case, form, number as u32, true);
+    let mut stage = stage(5, 3, 11);
+    for (id, members) in [(1, members(&stage, &[3, 1, 1, 1, 1])), (2, with_neighbours(&stage))] {
+        let id = stage.create(id, members, None);
+        for (number, (what, form)) in [
+            (Collective::Broadcast, Form::RootOnly),
+            (Collective::Scatter, Form::RootOnly),
+            (Collective::Gather, Form::OthersOnly),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let case = case(id, what, &members, 0, 40);
+            instructed(&mut stage, &members, &case, form, number as u32, true);
+        }
     }
 }
 
@@ -412,13 +440,15 @@ fn g6_what_would_not_flow_to_those_who_wait_is_refused() {
 /// Rounds in which something moves until a collective has ended: in each, one packet leaves every injection FIFO, and one of the
 /// answers to each other node every message unit, as all do at once in hardware, and every context is advanced. Nodes have so
 /// many regions.
-fn rounds(what: Collective, servers: u8, words: usize, regions: usize) -> usize {
+fn rounds(what: Collective, root: u32, servers: u8, words: usize, regions: usize) -> usize {
     let mut stage = stage(9, 8, servers.into());
     (0..9).for_each(|node| stage.world.lock().unit(node).limit = Some(regions));
-    let members = members(&stage, &[servers, 1, 1, 1, 1, 1, 1, 1, 1]);
+    let mut counts = [1; 9];
+    counts[root as usize] = servers;
+    let members = members(&stage, &counts);
     let id = stage.create(1, members, None);
     stage.rest();
-    let case = Case { algorithm: Some(Algorithm::Flat), ..case(id, what, &members, 0, words) };
+    let case = Case { algorithm: Some(Algorithm::Flat), ..case(id, what, &members, root, words) };
     let memories = memories(&case, &members);
     let (ended, done) = ends();
     for rank in 0..members.size() {
@@ -444,16 +474,19 @@ fn rounds(what: Collective, servers: u8, words: usize, regions: usize) -> usize 
 
 #[test]
 fn g5_endpoints_of_the_root_send_at_once_from_fifos_of_their_own() {
-    for what in [Collective::Broadcast, Collective::Scatter] {
+    for (what, root) in
+        [Collective::Broadcast, Collective::Scatter].into_iter().flat_map(|what| [(what, 0), (what, 8)])
+    {
         // Data in packets: where there are regions the message units carry it.
-        let [one, two, four, eight] = [1, 2, 4, 8].map(|servers| rounds(what, servers, 600, 0));
-        println!("{what}: {one} {two} {four} {eight}");
+        let rounds = |servers, regions| rounds(what, root, servers, 2400, regions);
+        let [one, two, four, eight] = [1, 2, 4, 8].map(|servers| rounds(servers, 0));
+        println!("{what} from {root}: {one} {two} {four} {eight}");
         // Each has an even share; a few rounds pass before all know of the call, and after the last packet.
         for (servers, rounds) in [(2, two), (4, four), (8, eight)] {
             assert!(rounds <= one / servers + 4, "{what}: {rounds} of {one} rounds with {servers} endpoints");
         }
         // A unit answers all who get from its node at once, whoever offered what they get.
-        let got = [1, 8].map(|servers| rounds(what, servers, 600, 16));
+        let got = [1, 8].map(|servers| rounds(servers, 16));
         println!("{what}: {got:?} where it is got");
         assert!(got.iter().all(|&rounds| rounds < two), "{what}: {got:?} rounds, {two} by packets of two");
     }

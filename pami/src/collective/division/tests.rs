@@ -41,11 +41,11 @@ fn call<'a>(
     }
 }
 
-/// All geometries of so many tasks, roots in them, and 1 to 8 endpoints of the root.
+/// All geometries of so many tasks, roots in them, and so many endpoints of the root.
 fn for_all_divisions(mut claim: impl FnMut(u32, u32, u32)) {
     for tasks in [1, 2, 3, 7, 8, 17, 33] {
         for root in [0, tasks / 2, tasks - 1] {
-            (1..=8).for_each(|servers| claim(tasks, root, servers));
+            (1..=8).chain([40]).for_each(|servers| claim(tasks, root, servers));
         }
     }
 }
@@ -58,6 +58,9 @@ fn g4_every_task_has_one_server_and_servers_have_even_shares() {
         for server in 0..servers {
             let segment = division.segment(server);
             assert!(segment.len() <= tasks.div_ceil(servers) as usize);
+            // What is the root's own need not be sent to.
+            let others = segment.clone().filter(|&task| task != root).count() as u32;
+            assert!(others <= (tasks - 1).div_ceil(servers), "{tasks} by {servers} from {root}");
             let group = division.group(server);
             for task in segment {
                 served[task as usize] += 1;
@@ -176,6 +179,32 @@ fn g4_servers_reduce_every_element_once() {
         for servers in 1..=8 {
             let elements: Vec<_> = (0..servers).flat_map(|server| slice(len, server, servers)).collect();
             assert_eq!(elements, (0..len).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn g5_endpoints_without_the_roots_memory_and_the_first_are_a_group_of_segments_next_to_each_other() {
+    for servers in 2..=9 {
+        let division = Division::of_tasks(3 * servers + 1, 3 * servers, servers).unwrap();
+        let blocks = division.stage(5);
+        for (own, home) in (0..servers).flat_map(|own| (1..servers).map(move |home| (own, home))) {
+            let places = Places { own };
+            for place in 0..servers {
+                assert_eq!(places.place(places.segment(place)), place, "{own} of {servers}");
+            }
+            let group = places.beyond(home, servers);
+            let window = group.blocks(blocks);
+            let mut members: Vec<_> = (0..group.size()).map(|rank| group.place(rank).unwrap()).collect();
+            assert_eq!(members[group.root() as usize], 0);
+            for (rank, &place) in (0..).zip(&members).filter(|(_, place)| **place > 0) {
+                let segment = places.segment(place);
+                assert_eq!(group.rank(segment), Some(rank));
+                assert_eq!(window.len(rank), blocks.len(segment));
+                assert_eq!(blocks.start(group.first()) + window.start(rank), blocks.start(segment));
+            }
+            members.sort_unstable();
+            assert_eq!(members, [0].into_iter().chain(home..servers).collect::<Vec<_>>());
         }
     }
 }

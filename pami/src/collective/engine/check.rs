@@ -30,7 +30,7 @@ pub(super) fn news<A>(
     name: u64,
 ) -> Option<(Question, Answer)> {
     let question = Question::of(collect, entry.way.is_open())?;
-    let [part] = &parts[..] else { return None };
+    let [part] = parts.few() else { return None };
     Some((question, Answer { name, slot: None, part: *part, gist }))
 }
 
@@ -72,7 +72,7 @@ fn digest(call: &Call, reducer: Option<&Reducer>, element_len: usize) -> u32 {
 /// Bytes that the parts name of each area.
 fn extents(parts: &Parts, element_len: usize) -> [usize; 3] {
     let mut extents = [0; 3];
-    for part in parts {
+    for part in parts.iter() {
         let [input, output] = needs(&part.call);
         for ((area, base), elements) in part.areas.into_iter().zip([input, output, part.scratch_len()]) {
             // Of what is nothing, nothing is in front.

@@ -8,8 +8,6 @@ use crate::affinity::Domains;
 pub const WINDOW: u32 = 8;
 /// A collective that has not moved for so long asks those that are to clear its data what they mean.
 pub const PROBE_NS: u64 = 500_000_000;
-/// Most endpoints of a root that share work.
-pub const SERVERS: u32 = 8;
 /// Bytes that are reduced at a time, on the stack; an element is at most as long.
 pub(super) const REDUCED_AT_ONCE: usize = 1024;
 /// Bytes of what the members of a new geometry are told.
@@ -23,7 +21,8 @@ pub struct Limits {
     /// Geometries at a time, the world among them.
     pub geometries: usize,
     /// Collectives in flight, of all geometries together. One that is divided counts for each share that the endpoint has: at
-    /// most [`SERVERS`] and one. There is one place more than that, for the barrier that goes in front of some.
+    /// most 5; of a reduction whose root has more endpoints than another task, one for each of those. There is one place more
+    /// than that, for the barrier that goes in front of some.
     pub in_flight: usize,
     /// So many geometries besides have room for one collective that is not divided, whatever is in flight: members that start
     /// those of at most one more than so many in different orders do not wait for each other in a circle (SPEC R-1).

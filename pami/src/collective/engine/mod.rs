@@ -111,7 +111,7 @@ pub(crate) use doomed::Unmade;
 pub(crate) use early::{EarlyData, EarlyMemory};
 pub use geometries::{Geometry, GeometryError, NewGeometry};
 pub(crate) use herald::Herald;
-pub use limits::{Limits, PROBE_NS, SERVERS, WINDOW};
+pub use limits::{Limits, PROBE_NS, WINDOW};
 pub use memory::EngineMemory;
 pub use request::{Collect, CollectError};
 

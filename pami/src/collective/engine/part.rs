@@ -12,12 +12,21 @@ pub(super) const OWN: [(Area, usize); 3] = [(Area::Input, 0), (Area::Output, 0),
 pub(super) enum Peers {
     /// Those of the geometry.
     All,
-    /// Those of one task: so many from this rank on, counted from the `shift`-th on and round the end.
-    Endpoints { first: u32, count: u32, shift: u32 },
+    /// Those of one task, from this rank on.
+    Endpoints { first: u32 },
+    /// Some of the root's, in the order of the segments that they serve. Its first one has this rank.
+    Servers { group: Group, first: u32 },
     /// A group of tasks, each by its lowest endpoint, but the server.
     Tasks { group: Group, server: u32 },
-    /// All tasks, each by the endpoint whose turn this is.
-    Spread(u32),
+    /// All tasks, each by the endpoint whose turn this slice is, or by its lowest if that one has no access to the task's memory. At
+    /// the root all are at home, or have the slice.
+    Slice { number: u32, root: u32 },
+}
+
+/// Whether an endpoint of a task, of which the first is given, is one of the task's own, with access to its memory.
+pub(super) fn is_at_home(members: &Members<'_>, first: u32, rank: u32) -> bool {
+    let task = |rank| members.endpoint(rank).map(|endpoint| endpoint.task());
+    rank == first || task(rank) == task(first)
 }
 
 impl Peers {
@@ -30,13 +39,16 @@ impl Peers {
     fn member_of_some(&self, members: &Members, rank: u32) -> Option<u32> {
         match self {
             Self::All => Some(rank),
+            Self::Endpoints { first } => Some(first + rank),
+            Self::Servers { group, first } => Some(first + group.place(rank)?),
             Self::Tasks { group, server } if rank == group.root() => Some(*server),
             Self::Tasks { group, .. } => Some(members.ranks(group.task(rank)?)?.start),
-            Self::Spread(turn) => {
+            Self::Slice { number, root } => {
                 let ranks = members.ranks(rank)?;
-                Some(ranks.start + turn % (ranks.end - ranks.start))
+                let turn = ranks.start + number % (ranks.end - ranks.start);
+                let speaks = rank == *root || is_at_home(members, ranks.start, turn);
+                Some(if speaks { turn } else { ranks.start })
             }
-            Self::Endpoints { first, count, shift } => Some(first + (rank + count - shift) % count),
         }
     }
 }

@@ -6,19 +6,20 @@
 //!
 //! | collective | parts, with P endpoints of the root |
 //! |---|---|
-//! | broadcast | P groups of tasks, each with its lowest endpoint; then each task's others, which discard what they receive |
+//! | broadcast | P groups of tasks, each with its lowest endpoint; then each other task's others, which discard what they receive |
 //! | scatter, gather | P groups of tasks, each with its lowest endpoint |
 //! | reduce, allreduce | P slices of the vector; of each task, its endpoints in turn |
 //! | allgather | gather to the first task; a barrier of its endpoints; broadcast from it |
 //!
 //! If an endpoint of the root is another task's, as on a neighbouring node, the root's data is no memory of its own: the
-//! first one's hands it its segment first, into scratch memory, or takes it at the end.
+//! first one hands it what it is to serve, or its slice of the operand, into scratch memory, and takes what it has gathered, or its
+//! slice of the result. Such endpoints stand behind the task's own. Those of another task than the root have nothing to do.
 
 use super::geometry::GeometryState;
-use super::limits::SERVERS;
-use super::part::{OWN, Peers, SchedulePart};
+use super::part::{OWN, Peers, SchedulePart, is_at_home};
 use super::request::{Collect, CollectError};
-use crate::collective::division::Group;
+use super::wire::MOST_PARTS;
+use crate::collective::division::{Group, Places};
 use crate::collective::memory::Demand;
 use crate::collective::need::Need;
 use crate::collective::{
@@ -28,11 +29,50 @@ use crate::geometry::Members;
 use core::ops::Range;
 use heapless::Vec;
 
-/// Most parts of one endpoint, with the barrier in front of all.
-const PARTS: usize = SERVERS as usize + 2;
+/// Most parts of one endpoint that are no slices, with the barrier in front of all.
+const FEW: usize = 6;
+/// Number of the first slice; other parts have the numbers of their turns.
+const FIRST_SLICE: u32 = 16;
 
-/// The parts of an endpoint.
-pub(super) type Parts = Vec<SchedulePart, PARTS>;
+/// The parts of an endpoint: a few, and slices of a vector, which are worked out one at a time, however many there are.
+pub(super) struct Parts {
+    few: Vec<SchedulePart, FEW>,
+    slices: Option<Slices>,
+}
+
+impl Parts {
+    pub(super) fn new() -> Self {
+        Self { few: Vec::new(), slices: None }
+    }
+
+    /// One more, for which there is a place.
+    pub(super) fn push(&mut self, part: SchedulePart) {
+        let pushed = self.few.push(part);
+        debug_assert!(pushed.is_ok(), "an endpoint has at most {FEW} parts but slices");
+    }
+
+    /// Those that are no slices.
+    pub(super) fn few(&self) -> &[SchedulePart] {
+        &self.few
+    }
+
+    /// Those that are.
+    pub(super) fn slices(&self) -> Option<Slices> {
+        self.slices
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = SchedulePart> {
+        self.few.iter().copied().chain(self.slices.into_iter().flatten())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.few.len() + self.slices.as_ref().map_or(0, |slices| slices.numbers().count())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.slices.is_none()
+    }
+}
 
 /// Most parts of any endpoint, the barrier in front not among them: the same at all of them.
 pub(super) fn most<A>(entry: &GeometryState, collect: &Collect<A>, call: &Call<'static>) -> usize {
@@ -41,12 +81,12 @@ pub(super) fn most<A>(entry: &GeometryState, collect: &Collect<A>, call: &Call<'
     match call.collective {
         _ if !collect.divided => 1,
         C::Barrier => 1,
-        C::Scatter | C::Gather => 2,
-        C::Broadcast => 3,
-        C::Allgather => 4,
+        C::Scatter | C::Gather | C::Broadcast => 2,
+        C::Allgather => 5,
         // Where all tasks have as many endpoints each has one slice.
         _ if entry.members.contexts().is_some() => 1,
-        _ => servers,
+        // One for each slice; or the operand, a slice, and the result of it.
+        _ => servers.max(3),
     }
 }
 
@@ -54,6 +94,27 @@ pub(super) fn most<A>(entry: &GeometryState, collect: &Collect<A>, call: &Call<'
 pub(super) fn share<A>(entry: &GeometryState, collect: &Collect<A>, root: u32) -> usize {
     let servers = entry.members.ranks(root).filter(|_| collect.divided).map_or(1, |root| root.len());
     selection::share(collect.scratch_limit, servers)
+}
+
+/// How many of a task's endpoints, which these are, have access to its memory: its own, which are in front.
+fn at_home(members: &Members<'_>, ranks: &Range<u32>) -> u32 {
+    ranks.clone().take_while(|&rank| is_at_home(members, ranks.start, rank)).count() as u32
+}
+
+/// Adds a part, with scratch memory of its own from this byte on. Returns the first byte behind it.
+fn with_scratch(
+    part: SchedulePart,
+    element_len: usize,
+    room: usize,
+    scratch: usize,
+) -> (SchedulePart, usize) {
+    let demand = Demand::new(&part.call, 1);
+    // Where too little is there for one element, nothing was chosen.
+    let run = demand.run(part.call.longest(), room).unwrap_or(usize::MAX);
+    let mut part = SchedulePart { run, ..part };
+    part.areas[Area::Scratch as usize] = (Area::Scratch, scratch);
+    let bytes = part.scratch_len() * element_len;
+    (part, scratch + bytes.next_multiple_of(8))
 }
 
 /// Divides a call over tasks.
@@ -67,6 +128,8 @@ struct Divider<'a> {
     /// The ranks of this endpoint's task, and of the root's.
     own: Range<u32>,
     root: Range<u32>,
+    /// Endpoints of the root that have access to its memory.
+    home: u32,
     /// Scratch bytes that are given away.
     scratch: usize,
     parts: &'a mut Parts,
@@ -87,57 +150,60 @@ pub(super) fn divide<A>(
         let whole = Call { size: members.size(), rank: entry.rank, ..*call };
         let demand = Demand::new(&whole, entry.placement.per_node);
         let run = demand.run(whole.longest(), collect.scratch_limit / element_len);
-        let _ =
-            parts.push(SchedulePart { run: run.unwrap_or(usize::MAX), ..SchedulePart::whole(0, 1, whole) });
+        parts.push(SchedulePart { run: run.unwrap_or(usize::MAX), ..SchedulePart::whole(0, 1, whole) });
         return Ok(());
     }
     let root = members.ranks(call.root).unwrap_or_default();
     let own = members.task_of(entry.rank).and_then(|task| members.ranks(task)).unwrap_or_default();
-    if root.is_empty() || own.is_empty() || root.end - root.start > SERVERS {
+    if root.is_empty() || own.is_empty() || root.end - root.start > MOST_PARTS - FIRST_SLICE {
         return Err(CollectError::NotDivisible(call.collective));
     }
-    let room = share(entry, collect, call.root) / element_len;
-    let mut divider =
-        Divider { room, members, call: *call, element_len, rank: entry.rank, own, root, scratch: 0, parts };
+    let (room, home) = (share(entry, collect, call.root) / element_len, at_home(members, &root));
+    let (call, rank, scratch) = (*call, entry.rank, 0);
+    let mut divider = Divider { room, members, call, element_len, rank, own, root, home, scratch, parts };
     divider.divide()
 }
 
 impl Divider<'_> {
     fn divide(&mut self) -> Result<(), CollectError> {
-        let staged = self.is_staged();
         let what = self.call.collective;
-        if staged && self.staged_len() > self.room {
-            let unmet = SelectionError::Unmet(self.call.algorithm, Need::Scratch);
-            return Err(CollectError::Selection(unmet));
+        if self.is_staged() {
+            // Of blocks of any length an endpoint on another node does not know where its own begin.
+            if !what.is_of_vectors() && !self.call.blocks.are_equal() {
+                return Err(CollectError::NotDivisible(what));
+            }
+            if self.staged_len() > self.room {
+                let unmet = SelectionError::Unmet(self.call.algorithm, Need::Scratch);
+                return Err(CollectError::Selection(unmet));
+            }
         }
         match what {
-            Collective::Broadcast => self.broadcast(0, 1, staged, !self.call.in_place),
-            Collective::Scatter => self.scatter(staged),
-            Collective::Gather => self.gather(staged),
-            Collective::Reduce | Collective::Allreduce if !staged => self.sliced(),
-            Collective::Allgather if !staged => self.allgather(),
+            Collective::Broadcast => {
+                self.broadcast(1, if self.call.in_place { Area::Output } else { Area::Input })
+            }
+            Collective::Scatter => self.scatter(),
+            Collective::Gather => _ = self.gather(),
+            Collective::Reduce | Collective::Allreduce => self.sliced(),
+            Collective::Allgather => self.allgather(),
             _ => return Err(CollectError::NotDivisible(what)),
-        }
-        if staged && !self.call.blocks.are_equal() {
-            return Err(CollectError::NotDivisible(what));
         }
         Ok(())
     }
 
-    /// Elements of scratch memory that a staging endpoint of the root takes for what it serves, at most.
+    /// Elements of scratch memory that an endpoint of the root takes for what it serves, or combines, at most.
     fn staged_len(&self) -> usize {
-        let tasks = if self.call.collective == Collective::Broadcast {
-            1
-        } else {
-            self.members.task_count().div_ceil(self.servers())
-        };
-        self.call.len().saturating_mul(tasks as usize)
+        let (len, servers) = (self.call.len(), self.servers());
+        match self.call.collective {
+            Collective::Broadcast => len,
+            Collective::Reduce | Collective::Allreduce => len.div_ceil(servers as usize),
+            Collective::Allgather => len.saturating_mul(self.members.task_count() as usize),
+            _ => len.saturating_mul(self.members.task_count().div_ceil(servers) as usize),
+        }
     }
 
     /// Whether some endpoint of the root has no access to its memory.
     fn is_staged(&self) -> bool {
-        let task = |rank| self.members.endpoint(rank).map(|endpoint| endpoint.task());
-        self.root.clone().any(|rank| task(rank) != task(self.root.start))
+        self.home < self.servers()
     }
 
     fn servers(&self) -> u32 {
@@ -153,22 +219,18 @@ impl Divider<'_> {
         elements * self.element_len
     }
 
-    /// Gives `bytes` of scratch memory away. Returns where they are.
-    fn take_scratch(&mut self, bytes: usize) -> usize {
+    /// Scratch memory for so many elements of the root's, if this endpoint is one of the root's without access to them.
+    fn staging(&mut self, elements: usize) -> Option<(Area, usize)> {
+        self.place().filter(|&place| place >= self.home)?;
         let at = self.scratch;
-        self.scratch += bytes.next_multiple_of(8);
-        at
+        self.scratch += self.bytes(elements).next_multiple_of(8);
+        Some((Area::Scratch, at))
     }
 
-    /// Adds a part, with scratch memory of its own.
-    fn add(&mut self, mut part: SchedulePart) {
-        let demand = Demand::new(&part.call, 1);
-        // Where too little is there for one element, nothing was chosen.
-        part.run = demand.run(part.call.longest(), self.room).unwrap_or(usize::MAX);
-        let bytes = self.bytes(part.scratch_len());
-        part.areas[Area::Scratch as usize] = (Area::Scratch, self.take_scratch(bytes));
-        // As long as there are servers.
-        let _ = self.parts.push(part);
+    fn add(&mut self, part: SchedulePart) {
+        let (part, scratch) = with_scratch(part, self.element_len, self.room, self.scratch);
+        self.scratch = scratch;
+        self.parts.push(part);
     }
 
     fn group(&self, group: &Group, rank: u32, blocks: Blocks<'static>) -> Call<'static> {
@@ -176,20 +238,18 @@ impl Divider<'_> {
         Call { size, rank, root, blocks, sources: blocks, grid: None, domains: None, ..self.call }
     }
 
-    /// A call among endpoints that follow each other, the rank and the root counted from the first of them.
+    /// A call among some endpoints of one task, whose root works in place.
     fn among(
         &self,
-        peers: Peers,
         collective: Collective,
-        rank: u32,
-        root: u32,
+        [size, rank, root]: [u32; 3],
         blocks: Blocks<'static>,
     ) -> Call<'static> {
         let algorithm = match collective {
             Collective::Barrier => Algorithm::Dissemination,
+            Collective::Broadcast => Algorithm::Binomial,
             _ => Algorithm::Flat,
         };
-        let size = if let Peers::Endpoints { count, .. } = peers { count } else { 1 };
         Call {
             collective,
             algorithm,
@@ -206,164 +266,172 @@ impl Divider<'_> {
         }
     }
 
-    /// Broadcasts the vector. At the root it lies in the input, or in the output, and stays there.
-    fn broadcast(&mut self, number: u32, turn: u8, staged: bool, from_input: bool) {
-        let Some(division) = self.of_tasks() else { return };
-        let place = self.place();
-        let mut output = (if from_input && place.is_some() { Area::Input } else { Area::Output }, 0);
-        let mut turn = turn;
-        if let (Some(place), true) = (place, staged) {
-            let servers = Peers::Endpoints { first: self.root.start, count: self.servers(), shift: 0 };
-            let call = self.among(servers, Collective::Broadcast, place, 0, self.call.blocks);
-            if place > 0 {
-                output = (Area::Scratch, self.take_scratch(self.bytes(self.call.len())));
-            }
-            let areas = [OWN[0], output, OWN[2]];
-            self.add(SchedulePart { areas, ..SchedulePart::of(number + SERVERS, turn, call, servers) });
-            turn += 1;
+    /// The call among a task's first `count` endpoints, if this one is among them, and who they are.
+    fn first_ones(
+        &self,
+        collective: Collective,
+        ranks: &Range<u32>,
+        count: u32,
+        blocks: Blocks<'static>,
+    ) -> Option<(Call<'static>, Peers)> {
+        let place = self.rank.checked_sub(ranks.start).filter(|&place| place < count && count > 1)?;
+        Some((self.among(collective, [count, place, 0], blocks), Peers::Endpoints { first: ranks.start }))
+    }
+
+    /// What the root's endpoints without access to its memory are to have of the root's data, or are to bring it: the first one hands
+    /// it out, or takes it. `blocks` are of their segments; `at_first` is where the first has all, `memory` where one of
+    /// the others has its own.
+    fn stage(
+        &mut self,
+        (collective, turn): (Collective, u8),
+        places: Places,
+        blocks: Blocks<'static>,
+        at_first: Area,
+        memory: Option<(Area, usize)>,
+    ) {
+        if !self.is_staged() || self.place().is_none_or(|place| place > 0 && place < self.home) {
+            return;
         }
-        let areas = [OWN[0], output, OWN[2]];
-        if let Some((server, group, rank, peers)) = self.group_of_task(&division) {
+        let group = places.beyond(self.home, self.servers());
+        let Some(rank) = self.place().and_then(|place| group.rank(places.segment(place))) else { return };
+        let (own, start) = if collective.is_of_vectors() {
+            (blocks, 0)
+        } else {
+            (group.blocks(blocks), self.bytes(blocks.start(group.first())))
+        };
+        let call = self.among(collective, [group.size(), rank, group.root()], own);
+        // Who works in place broadcasts from its output.
+        let area = match (collective, memory) {
+            (Collective::Gather, Some(_)) | (Collective::Scatter, None) => Area::Input,
+            _ => Area::Output,
+        };
+        let mut areas = OWN;
+        areas[area as usize] = memory.unwrap_or((at_first, start));
+        let peers = Peers::Servers { group, first: self.root.start };
+        self.add(SchedulePart { areas, ..SchedulePart::of(turn.into(), turn, call, peers) });
+    }
+
+    /// Broadcasts the vector. At the root it lies in the area `from`, and stays there. Takes three turns, from `turn` on.
+    fn broadcast(&mut self, turn: u8, from: Area) {
+        let Some(division) = self.of_tasks() else { return };
+        let memory = self.staging(self.call.len());
+        self.stage((Collective::Broadcast, turn), division.places(), self.call.blocks, from, memory);
+        let own = if self.place().is_some() { (from, 0) } else { OWN[1] };
+        let areas = [OWN[0], memory.unwrap_or(own), OWN[2]];
+        if let Some((group, rank, peers)) = self.group_of_task(&division) {
             let mut call = self.group(&group, rank, self.call.blocks);
             // The server's data is where it sends from.
             call.in_place = true;
-            self.add(SchedulePart { areas, ..SchedulePart::of(number + server, turn, call, peers) });
+            let turn = turn + 1;
+            self.add(SchedulePart { areas, ..SchedulePart::of(turn.into(), turn, call, peers) });
         }
-        let own = self.own.end - self.own.start;
-        if own > 1 && !(staged && place.is_some()) {
-            // The data is there with the lowest; the others hear of it.
-            let peers = Peers::Endpoints { first: self.own.start, count: own, shift: 0 };
-            let blocks = self.call.blocks;
-            let call = self.among(peers, Collective::Broadcast, self.rank - self.own.start, 0, blocks);
+        let home = at_home(self.members, &self.own);
+        let others = self.first_ones(Collective::Broadcast, &self.own, home, self.call.blocks);
+        if let Some((call, peers)) = others.filter(|_| self.place().is_none()) {
+            // The data is there with the lowest; the others hear of it. The root's need not: they have it.
             let discards = division::is_redundant(self.rank, &self.own);
-            let number = number + SERVERS + 1;
-            self.add(SchedulePart { areas, discards, ..SchedulePart::of(number, turn + 1, call, peers) });
+            let turn = turn + 2;
+            self.add(SchedulePart { areas, discards, ..SchedulePart::of(turn.into(), turn, call, peers) });
         }
     }
 
-    /// What this endpoint serves, if it is one of the root's. The first serves the segment that the root is in, so that the
-    /// root's own data is where the root is.
-    fn serves(&self, division: &Division) -> (u32, Option<u32>) {
-        let shift = division.server_of(self.call.root);
-        (shift, self.place().map(|place| (place + shift) % self.servers()))
-    }
-
-    /// The group of tasks that this endpoint serves, or is served in: its server's number, the group, this endpoint's rank in
-    /// it, and who the others are. Of several endpoints of another task than the root the lowest is in one.
-    fn group_of_task(&self, division: &Division) -> Option<(u32, Group, u32, Peers)> {
-        let (shift, serves) = self.serves(division);
+    /// The group of tasks that this endpoint serves, or is served in, this endpoint's rank in it, and who the others are. Of
+    /// several endpoints of another task than the root the lowest is in one.
+    fn group_of_task(&self, division: &Division) -> Option<(Group, u32, Peers)> {
+        let places = division.places();
+        let serves = self.place().map(|place| places.segment(place));
         if serves.is_none() && !division::speaks(self.rank, &self.own) {
             return None;
         }
         let task = self.members.task_of(self.rank)?;
-        let server = serves.unwrap_or_else(|| division.server_of(task));
-        let group = division.group(server);
-        let endpoint = self.root.start + (server + self.servers() - shift) % self.servers();
+        let segment = serves.unwrap_or_else(|| division.server_of(task));
+        let group = division.group(segment);
+        let server = self.root.start + places.place(segment);
         let rank = if serves.is_some() { group.root() } else { group.rank(task)? };
-        Some((server, group, rank, Peers::Tasks { group, server: endpoint }))
+        Some((group, rank, Peers::Tasks { group, server }))
     }
 
     /// The part of a group of tasks. `memory` is what the server has its segment in, if it is not the root's own.
     fn task_group(&mut self, division: &Division, turn: u8, memory: Option<(Area, usize)>) {
-        let Some((server, group, rank, peers)) = self.group_of_task(division) else { return };
+        let Some((group, rank, peers)) = self.group_of_task(division) else { return };
         let call = self.group(&group, rank, group.blocks(self.call.blocks));
-        let gathers = call.collective == Collective::Gather;
         let mut areas = OWN;
         if rank == group.root() {
-            let own = if gathers { Area::Output } else { Area::Input };
+            let own = if call.collective == Collective::Gather { Area::Output } else { Area::Input };
             let base = self.bytes(self.call.blocks.start(group.first()));
             areas[own as usize] = memory.unwrap_or((own, base));
         }
-        self.add(SchedulePart { areas, ..SchedulePart::of(server, turn, call, peers) });
+        self.add(SchedulePart { areas, ..SchedulePart::of(turn.into(), turn, call, peers) });
     }
 
-    /// The segments of the root's endpoints, handed out or taken back.
-    fn stage(&mut self, division: &Division, turn: u8, memory: (Area, usize)) {
-        let (shift, Some(serves)) = self.serves(division) else { return };
+    /// Scratch memory for the segment that this endpoint serves, if it needs some, and the segments as blocks.
+    fn segments(&mut self, division: &Division) -> (Option<(Area, usize)>, Blocks<'static>) {
+        // Blocks of different lengths are not staged.
         let blocks = division.stage(self.call.blocks.len(0));
-        let peers = Peers::Endpoints { first: self.root.start, count: self.servers(), shift };
-        let call = self.among(peers, self.call.collective, serves, shift, blocks);
-        let gathers = call.collective == Collective::Gather;
-        let mut areas = OWN;
-        if serves != shift {
-            areas[if gathers { Area::Input } else { Area::Output } as usize] = memory;
-        }
-        self.add(SchedulePart { areas, ..SchedulePart::of(SERVERS, turn, call, peers) });
+        let segment = self.place().map_or(0, |place| division.places().segment(place));
+        (self.staging(blocks.len(segment)), blocks)
     }
 
-    /// Scratch memory for the segment of a server that is not the first; the first has the root's memory.
-    fn staging(&mut self, division: &Division) -> Option<(Area, usize)> {
-        let (shift, serves) = self.serves(division);
-        let serves = serves.filter(|&serves| serves != shift)?;
-        let len = division.stage(self.call.blocks.len(0)).len(serves);
-        Some((Area::Scratch, self.take_scratch(self.bytes(len))))
-    }
-
-    fn scatter(&mut self, staged: bool) {
+    fn scatter(&mut self) {
         let Some(division) = self.of_tasks() else { return };
-        let memory = if staged { self.staging(&division) } else { None };
-        if staged {
-            self.stage(&division, 1, memory.unwrap_or(OWN[0]));
-        }
+        let (memory, blocks) = self.segments(&division);
+        self.stage((Collective::Scatter, 1), division.places(), blocks, Area::Input, memory);
         self.task_group(&division, 2, memory);
     }
 
-    fn gather(&mut self, staged: bool) {
-        let Some(division) = self.of_tasks() else { return };
-        let memory = if staged { self.staging(&division) } else { None };
+    /// Takes two turns.
+    fn gather(&mut self) -> Option<()> {
+        let division = self.of_tasks()?;
+        let (memory, blocks) = self.segments(&division);
         self.task_group(&division, 1, memory);
-        if staged {
-            self.stage(&division, 2, memory.unwrap_or(OWN[1]));
-        }
+        self.stage((Collective::Gather, 2), division.places(), blocks, Area::Output, memory);
+        Some(())
     }
 
     fn of_tasks(&self) -> Option<Division> {
         Division::of_tasks(self.members.task_count(), self.call.root, self.servers())
     }
 
-    /// Each slice of the vector is combined by one endpoint of every task.
+    /// Each slice of the vector is combined by one endpoint of every task, at the root by the one with its number.
     fn sliced(&mut self) {
-        let (count, turns) = (self.servers(), self.own.end - self.own.start);
-        let turn = self.rank - self.own.start;
-        for number in (turn..count).step_by(turns as usize) {
-            let slice = division::slice(self.call.len(), number, count);
-            let base = self.bytes(slice.start);
-            let blocks = Blocks::equal(slice.len());
-            let call = Call { blocks, sources: blocks, ..self.call };
-            let areas = [(Area::Input, base), (Area::Output, base), OWN[2]];
-            self.add(SchedulePart {
-                number,
-                turn: 1,
-                call,
-                peers: Peers::Spread(number),
-                areas,
-                run: usize::MAX,
-                discards: false,
-            });
-        }
+        let (servers, places) = (self.servers(), Places::IN_ORDER);
+        let blocks = division::slices(self.call.len(), servers);
+        let memory = self.staging(self.place().map_or(0, |place| blocks.len(place)));
+        let operand = if self.call.in_place { Area::Output } else { Area::Input };
+        self.stage((Collective::Scatter, 1), places, blocks, operand, memory);
+        self.stage((Collective::Gather, 3), places, blocks, Area::Output, memory);
+        let (own, turn) = (self.own.end - self.own.start, self.rank - self.own.start);
+        let home = if self.place().is_some() { own } else { at_home(self.members, &self.own) };
+        let slices = Slices {
+            call: self.call,
+            element_len: self.element_len,
+            room: self.room,
+            servers,
+            next: 0,
+            own,
+            turn,
+            home,
+            memory,
+            scratch: self.scratch,
+        };
+        self.parts.slices = Some(slices).filter(|slices| slices.numbers().next().is_some());
     }
 
     fn allgather(&mut self) {
-        let (whole, in_place) = (self.call, self.call.in_place);
+        let (whole, before) = (self.call, self.parts.few.len());
         self.call = Call { collective: Collective::Gather, algorithm: Algorithm::Flat, ..whole };
-        if let Some(division) = self.of_tasks() {
-            // A task other than the first has its block at the front of its input, or in its place in the output.
-            let own = self.bytes(whole.blocks.start(whole.rank));
-            let before = self.parts.len();
-            self.task_group(&division, 1, None);
-            if let Some(part) = self.parts.get_mut(before)
-                && in_place
-                && whole.rank != whole.root
-            {
-                part.areas[Area::Input as usize] = (Area::Output, own);
-            }
-        }
-        if let Some(place) = self.place()
-            && self.servers() > 1
+        // A task other than the first has its block at the front of its input, or in its place in the output.
+        if self.gather().is_some()
+            && whole.in_place
+            && whole.rank != whole.root
+            && let Some(part) = self.parts.few.get_mut(before)
         {
-            let peers = Peers::Endpoints { first: self.root.start, count: self.servers(), shift: 0 };
-            let call = self.among(peers, Collective::Barrier, place, 0, Blocks::equal(0));
-            self.add(SchedulePart::of(SERVERS, 2, call, peers));
+            part.areas[Area::Input as usize] =
+                (Area::Output, self.element_len * whole.blocks.start(whole.rank));
+        }
+        let barrier = self.first_ones(Collective::Barrier, &self.root, self.home, Blocks::equal(0));
+        if let Some((call, peers)) = barrier {
+            self.add(SchedulePart::of(3, 3, call, peers));
         }
         let vector = Blocks::equal(whole.blocks.start(whole.size));
         self.call = Call {
@@ -373,7 +441,61 @@ impl Divider<'_> {
             sources: vector,
             ..whole
         };
-        self.broadcast(2 * SERVERS, 3, false, false);
+        self.broadcast(4, Area::Output);
         self.call = whole;
+    }
+}
+
+/// The slices of a vector that an endpoint combines, one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Slices {
+    /// The collective, of tasks.
+    call: Call<'static>,
+    element_len: usize,
+    /// Elements of scratch memory that there are for a slice.
+    room: usize,
+    /// How many slices there are, and the number of the next one that may be this endpoint's.
+    servers: u32,
+    next: u32,
+    /// Endpoints of the task, this one's place among them, and those with access to its memory; the root's are all like those.
+    own: u32,
+    turn: u32,
+    home: u32,
+    /// Where the slice is, if it is not in the task's memory.
+    memory: Option<(Area, usize)>,
+    /// Scratch bytes that are given away.
+    scratch: usize,
+}
+
+impl Slices {
+    /// Those that are left.
+    fn numbers(&self) -> impl Iterator<Item = u32> {
+        let &Self { next, servers, own, turn, home, .. } = self;
+        (next..servers).filter(move |number| {
+            let place = number % own;
+            (if place < home { place } else { 0 }) == turn
+        })
+    }
+}
+
+impl Iterator for Slices {
+    type Item = SchedulePart;
+
+    fn next(&mut self) -> Option<SchedulePart> {
+        let number = self.numbers().next()?;
+        self.next = number + 1;
+        let slice = division::slice(self.call.len(), number, self.servers);
+        let (blocks, base) = (Blocks::equal(slice.len()), slice.start * self.element_len);
+        let call = Call { blocks, sources: blocks, ..self.call };
+        let (call, areas) = match self.memory {
+            // The result goes where the operand is.
+            Some(memory) => (Call { in_place: true, ..call }, [OWN[0], memory, OWN[2]]),
+            None => (call, [(Area::Input, base), (Area::Output, base), OWN[2]]),
+        };
+        let peers = Peers::Slice { number, root: call.root };
+        let part = SchedulePart { areas, ..SchedulePart::of(FIRST_SLICE + number, 2, call, peers) };
+        let (part, scratch) = with_scratch(part, self.element_len, self.room, self.scratch);
+        self.scratch = scratch;
+        Some(part)
     }
 }

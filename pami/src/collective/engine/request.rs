@@ -1,7 +1,7 @@
 //! What a caller asks for, and why it is refused.
 
 use super::areas::BufferFrom;
-use super::limits::{REDUCED_AT_ONCE, SERVERS};
+use super::limits::REDUCED_AT_ONCE;
 use crate::collective::need::ALIGNMENT;
 use crate::collective::{
     Algorithm, Area, Blocks, CallError, Collective, Form, Reducer, SelectionError, Tuning,
@@ -130,7 +130,7 @@ pub enum CollectError {
     Unaligned(Area),
     /// Over `u32::MAX` bytes.
     TooLong,
-    /// Endpoints cannot share the work: not of that collective, or the root has too many, or some that are other tasks'.
+    /// Endpoints cannot share the work: not of that collective; or some of the root's are on other nodes, and blocks differ in length.
     NotDivisible(Collective),
     /// The factory was registered by another client than the context's (SPEC M-6).
     ForeignFactory,
@@ -169,10 +169,7 @@ impl fmt::Display for CollectError {
                 write!(f, "the {area:?} area does not begin at a multiple of {ALIGNMENT} bytes")
             }
             Self::NotDivisible(what) => {
-                write!(
-                    f,
-                    "endpoints cannot share a {what} so: see Collect::divided; a root has at most {SERVERS}"
-                )
+                write!(f, "endpoints cannot share a {what} so: see Collect::divided")
             }
             Self::ForeignFactory => {
                 f.write_str("the factory is another client's: register one with this client")

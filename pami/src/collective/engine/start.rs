@@ -80,8 +80,7 @@ fn barrier(entry: &GeometryState) -> Call<'static> {
 fn put_in_front(parts: &mut Parts, gated: bool, entry: &GeometryState) {
     let barrier = barrier(entry);
     let alone = Call { algorithm: Algorithm::Dissemination, size: 1, rank: 0, domains: None, ..barrier };
-    // There is a place for it.
-    let _ = parts.push(SchedulePart::whole(GATE, 0, if gated { barrier } else { alone }));
+    parts.push(SchedulePart::whole(GATE, 0, if gated { barrier } else { alone }));
 }
 
 /// Whether the next collective of a geometry has a barrier in front, if the members count it.
@@ -179,7 +178,7 @@ impl<A> Engine<A> {
         }
         if gated || known.is_none() && parts.is_empty() {
             if let Some(answer) = known.take().and_then(|place| entry.known.get(place)) {
-                let _ = parts.push(answer.part);
+                parts.push(answer.part);
             }
             put_in_front(&mut parts, gated, entry);
         }
@@ -202,34 +201,40 @@ impl<A> Engine<A> {
             return Err(CollectError::UnknownGeometry(collect.geometry));
         };
         let doomed = !doomed.is_empty();
-        let (parts, name) = match known.and_then(|place| calls.get(place)) {
-            Some(answer) => (slice::from_ref(&answer.part), answer.name),
-            None => (&parts[..], 0),
+        let (mut some, mut slices, name) = match known.and_then(|place| calls.get(place)) {
+            Some(answer) => (slice::from_ref(&answer.part), None, answer.name),
+            None => (parts.few(), parts.slices(), 0),
         };
-        for part in parts {
-            let ticket = way.channel().filter(|_| network::speaks(&part.call)).map(Channel::ticket);
-            on_route |= ticket.is_some();
-            let number = if called { CALLED | part.number } else { part.number };
-            let key = Key { geometry: collect.geometry.0, sequence, part: number };
-            // There is room for all of them.
-            let Some((number, slot)) =
-                slots.take(name, || CollectiveInFlight::resting(key, collect.done, part))
-            else {
-                break;
-            };
-            let new = NewSlot {
-                geometry: index,
-                key,
-                digest,
-                notice: notice.as_ref(),
-                creates: agreed.is_some(),
-                ticket,
-                element_len,
-                alone,
-            };
-            slot.open(new, part, name, collect);
-            last = number;
-            in_flight.push(slots, number);
+        let mut one;
+        loop {
+            for part in some {
+                let ticket = way.channel().filter(|_| network::speaks(&part.call)).map(Channel::ticket);
+                on_route |= ticket.is_some();
+                let number = if called { CALLED | part.number } else { part.number };
+                let key = Key { geometry: collect.geometry.0, sequence, part: number };
+                // There is room for all of them.
+                let Some((number, slot)) =
+                    slots.take(name, || CollectiveInFlight::resting(key, collect.done, part))
+                else {
+                    break;
+                };
+                let new = NewSlot {
+                    geometry: index,
+                    key,
+                    digest,
+                    notice: notice.as_ref(),
+                    creates: agreed.is_some(),
+                    ticket,
+                    element_len,
+                    alone,
+                };
+                slot.open(new, part, name, collect);
+                last = number;
+                in_flight.push(slots, number);
+            }
+            let Some(slice) = slices.as_mut().and_then(Iterator::next) else { break };
+            one = slice;
+            some = slice::from_ref(&one);
         }
         // Whose number is the caller's, or whose turn on a class route is told, is opened in full each time.
         if let Some(place) = known.filter(|_| !called && !on_route) {

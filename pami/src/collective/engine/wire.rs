@@ -64,13 +64,15 @@ pub(super) struct Key {
 }
 
 /// Of a part: one run more. Runs as far apart as it takes to count round are never under way together.
-const RUN: u32 = 1 << 8;
+const RUN: u32 = 1 << 20;
 /// Where in an abort's tag the reason of the member that gave up begins.
 const REASON: u32 = 16;
 /// Of a part: not all endpoints were instructed.
 pub(super) const CALLED: u32 = 1 << 31;
 /// Number of a geometry's creation; the world has none.
 pub(super) const CREATION: u32 = 0;
+/// Parts that can be told from each other and from the barrier in front of them.
+pub(super) const MOST_PARTS: u32 = RUN - 1;
 /// The part of the barrier in front of the others.
 pub(super) const GATE: u32 = CALLED - 1;
 
