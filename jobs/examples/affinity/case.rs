@@ -96,3 +96,43 @@ impl Case {
         }
     }
 }
+
+/// What the cases of one collective after another came to.
+#[derive(Default)]
+pub struct Comparison {
+    /// The fewest boundaries of each level that an algorithm crossed which knows nothing of places.
+    flat: Option<(Collective, [u32; LEVELS.len()])>,
+    /// Boundaries that such ones crossed at least, and those that affinity crossed, of all collectives and levels.
+    sums: [u32; 2],
+    /// Affinity crossed more boundaries of a level than another, or than it must.
+    pub worse: bool,
+}
+
+impl Comparison {
+    /// Takes a case in. Those of a collective stand together, affinity last.
+    pub fn add(&mut self, case: &Case, domains: &Domains, crossings: &Crossings) {
+        let crossed = LEVELS.map(|level| crossings.across(level));
+        let so_far = self.flat.filter(|(what, _)| *what == case.what);
+        if case.algorithm != Algorithm::Affinity {
+            let fewest = so_far
+                .map_or(crossed, |(_, flat)| core::array::from_fn(|level| flat[level].min(crossed[level])));
+            self.flat = Some((case.what, fewest));
+            return;
+        }
+        self.worse |= !case.is_least(domains, crossings);
+        // A scan of few ranks may hand each rank's prefix to the next one, and has no phase upwards then.
+        let scans = matches!(case.what, Collective::Scan | Collective::Exscan);
+        if let Some((_, flat)) = so_far.filter(|_| !scans && domains.matter()) {
+            self.worse |= crossed.iter().zip(&flat).any(|(crossed, flat)| crossed > flat);
+            for (sum, levels) in self.sums.iter_mut().zip([flat, crossed]) {
+                *sum += levels.iter().sum::<u32>();
+            }
+        }
+    }
+
+    /// Whether affinity crosses fewer boundaries, where there are any inside nodes, and never more.
+    pub fn is_won(&self) -> bool {
+        let [flat, ours] = self.sums;
+        !self.worse && (ours < flat || ours == 0)
+    }
+}

@@ -8,14 +8,13 @@
 //! What a rank does before its first message comes is not caused by anyone. It is counted in a run in which the rank
 //! is the first to advance.
 
-use super::case::{CASES, Case};
+use super::case::{CASES, Case, Comparison};
 use super::count::Count;
 use super::rank::Rank;
 use super::{head, row, verdict};
 use heapless::Vec;
 use kernel::{JobError, Task};
 use pami::affinity::{Crossings, LEVELS};
-use pami::collective::Algorithm;
 
 /// Most ranks: contexts of a task.
 const RANKS: usize = 8;
@@ -30,17 +29,17 @@ pub fn table(task: &'static Task, ranks: &mut [Option<Rank>]) -> Result<(), JobE
     driver.finish()?;
     driver.ranks.iter().try_for_each(|rank| rank.look())?;
     head(driver.ranks[0]);
-    let mut all_least = true;
+    let mut comparison = Comparison::default();
     for case in &CASES {
         if !driver.ranks[0].is_valid(case) {
             continue;
         }
         let (crossings, path) = driver.measure(case)?;
         let domains = driver.ranks[0].domains;
-        all_least &= case.is_least(&domains, &crossings) || case.algorithm != Algorithm::Affinity;
+        comparison.add(case, &domains, &crossings);
         row(&domains, case, &crossings, Some(path));
     }
-    verdict(all_least)
+    verdict(&comparison)
 }
 
 struct Driver<'a> {

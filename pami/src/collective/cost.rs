@@ -176,6 +176,11 @@ pub fn estimate(
             let nodes = placement.size.div_ceil(placement.per_node.max(1));
             match collective {
                 C::Gather | C::Scatter => within(bytes) + rounds(nodes, 2) * far + rest(total) * byte,
+                C::Scan | C::Exscan => {
+                    // Inside a node, messages are handled as others are.
+                    let within = within(bytes) + rounds(placement.per_node, 2) * 2 * overhead;
+                    both * (within + tree(rounds(nodes, 2), 1, bytes))
+                }
                 C::Alltoall => {
                     // Leaders handle each block of their nodes twice, and take part in all messages.
                     let (nodes, ranks) = (u128::from(nodes), u128::from(placement.per_node));

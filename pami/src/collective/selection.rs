@@ -143,14 +143,15 @@ impl Query {
 
     /// Those that [`choose`](Self::choose) chooses from: valid ones. Where ranks share a node and short vectors may go by
     /// affinity domains, no others but the tree network are, and bulletins, which are to be had where no boundary matters:
-    /// the model knows nothing of what a domain's boundary costs those beside it. In an alltoall leaders do the work of all, so
-    /// there the model decides.
+    /// the model knows nothing of what a domain's boundary costs those beside it. In an alltoall leaders do the work of all, and a
+    /// scan takes a tree twice as many steps as doubling: there the model decides.
     fn permitted(&self) -> impl Iterator<Item = &'static AlgorithmEntry> + '_ {
         let affinity = || catalogue::entry(self.collective, Algorithm::Affinity);
-        let favoured = self.collective != Collective::Alltoall
-            && self.placement.per_node > 1
-            && self.passed_on() <= AFFINITY_LIMIT
-            && affinity().is_some_and(|entry| self.check(entry).is_ok());
+        let favoured =
+            !matches!(self.collective, Collective::Alltoall | Collective::Scan | Collective::Exscan)
+                && self.placement.per_node > 1
+                && self.passed_on() <= AFFINITY_LIMIT
+                && affinity().is_some_and(|entry| self.check(entry).is_ok());
         let may = move |entry: &&AlgorithmEntry| {
             let beside = matches!(
                 entry.algorithm,

@@ -116,6 +116,18 @@ fn expect_least_crossings(outcome: &Outcome, domains: [u32; 4], collectives: &[&
     );
 }
 
+/// Along their critical paths, collectives by affinity take fewer instructions together than by the best of the others for each.
+#[track_caller]
+fn expect_fewer_steps(rows: &[Row]) {
+    let path = |what: &str, by_affinity: bool| {
+        let rows = rows.iter().filter(|row| row.what == what && (row.algorithm == "affinity") == by_affinity);
+        rows.filter_map(|row| row.path).min().expect("a path")
+    };
+    let sum = |by_affinity| ALWAYS.into_iter().map(|what| path(what, by_affinity)).sum::<u32>();
+    assert!(sum(true) < sum(false), "{} for {}", sum(true), sum(false));
+    assert!(path("barrier", true) < path("barrier", false));
+}
+
 /// What goes by affinity however ranks are numbered, and what needs the ranks of a domain to follow each other.
 const ALWAYS: [&str; 8] =
     ["barrier", "broadcast", "reduce", "allreduce", "reduce-scatter", "gather", "scatter", "allgather"];
@@ -143,6 +155,7 @@ on_both_architectures! {
             let outcome = run.adapter(false).args(["--path"]).timeout(DEADLINE).run().unwrap();
             expect_least_crossings(&outcome, [4, 2, 2, 1], &ALWAYS);
             let rows = Row::all(&outcome);
+            expect_fewer_steps(&rows);
             rows.into_iter().map(|row| (row.what, row.algorithm, row.path.expect("a path"))).collect::<Vec<_>>()
         };
         let first = paths();

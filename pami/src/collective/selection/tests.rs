@@ -301,11 +301,14 @@ fn g2_a_forced_algorithm_is_taken_or_refused() {
 
 #[test]
 fn a5_ranks_that_share_a_node_use_their_domains() {
-    for collective in Collective::ALL.into_iter().filter(|&collective| collective != Collective::Alltoall) {
+    use Collective::{Alltoall, Exscan, Scan};
+    for collective in Collective::ALL {
         let mut query = rich(collective, 64, 64);
         (query.metadata.class_route, query.metadata.bulletins) = (false, false);
         query.placement.per_node = 8;
-        assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::Affinity);
+        let by_affinity = query.choose(None).unwrap().algorithm == Algorithm::Affinity;
+        // Where a tree of leaders takes longer it is not chosen: measured by `affinity --path`, 11270 instructions for 8659.
+        assert_eq!(by_affinity, !matches!(collective, Alltoall | Scan | Exscan), "{collective}");
     }
 }
 
