@@ -63,6 +63,10 @@ fn endpoints(shape: &Shape) -> RangeInclusive<u64> {
     1..=u64::from(shape.contexts.min(8))
 }
 
+fn rows(shape: &Shape) -> RangeInclusive<u64> {
+    1..=u64::from(shape.tasks)
+}
+
 fn is_size(word: &str) -> bool {
     word.parse().is_ok_and(|size: usize| size.is_multiple_of(8) && size <= 1 << 24)
 }
@@ -254,6 +258,7 @@ pub const USAGE: &[Usage] = &[
             ),
             argument("--collective", Value::Word(&["broadcast", "scatter", "gather"]), "only that one"),
             argument("--bytes", Value::Number(1, 1 << 22), "bytes of each rank"),
+            argument("--rows", Value::Within("a number from 1 to that of tasks", rows), "so many rows of tasks, each with an endpoint of the root on its first node; six collectives"),
             argument("--over", Value::Word(&["pami", "mpi"]), "the layer that has the endpoints; mpi does allgather and reductions too"),
         ],
     )

@@ -13,6 +13,8 @@ pub struct Arguments {
     pub endpoints: Vec<u8, 4>,
     pub collectives: Vec<Collective, 6>,
     pub over_mpi: bool,
+    /// Rows of tasks, each with an endpoint of the root.
+    pub rows: Option<u32>,
     /// Of each task's portion, or of the vector.
     pub bytes: usize,
 }
@@ -29,7 +31,8 @@ impl Arguments {
             Collective::Reduce,
             Collective::Allreduce,
         ];
-        let collectives = if over_mpi { &all[..] } else { &all[..3] };
+        let rows = given.get::<u32>("--rows")?;
+        let collectives = if over_mpi || rows.is_some() { &all[..] } else { &all[..3] };
         let endpoints = match given.get::<u8>("--endpoints")? {
             Some(one) => [one].into_iter().collect(),
             None => ENDPOINTS.into_iter().filter(|&endpoints| endpoints <= task.contexts()).collect(),
@@ -37,8 +40,7 @@ impl Arguments {
         let only = given.get::<Collective>("--collective")?;
         let collectives =
             collectives.iter().copied().filter(|&one| only.is_none_or(|only| only == one)).collect();
-        let arguments =
-            Self { endpoints, collectives, over_mpi, bytes: given.get("--bytes")?.unwrap_or(BYTES) };
-        Ok(arguments)
+        let bytes = given.get("--bytes")?.unwrap_or(BYTES);
+        Ok(Self { endpoints, collectives, over_mpi, rows, bytes })
     }
 }

@@ -6,13 +6,15 @@
 //! Of each collective the job prints the bytes of data of all endpoints of the root and of the busiest, as the engine
 //! counted them: the fewer the busiest has to see to, the faster they are. What each
 //! link carried, the fabric counts. Times are of the host that emulates the nodes. Arguments: `--endpoints P`, `--collective broadcast|scatter|gather`,
-//! `--bytes N` for each task, `--over mpi` for six collectives of MPI, which divides them by itself. One task per node; give the root `--contexts 8` to see P = 8.
+//! `--bytes N` for each task, `--over mpi` for six collectives of MPI, which divides them by itself, `--rows R` for a root with an
+//! endpoint on the first node of each of R rows of tasks (`rows`). One task per node; give the root `--contexts 8` to see P = 8.
 #![no_std]
 #![no_main]
 
 mod arguments;
 mod data;
 mod over_mpi;
+mod rows;
 mod team;
 
 use arguments::Arguments;
@@ -32,6 +34,9 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let arguments = Arguments::parse(task)?;
     if task.tasks() != task.shape().nodes() {
         return Err(JobError::Other("endpoints wants one task per node: --mode smp"));
+    }
+    if let Some(rows) = arguments.rows {
+        return rows::run(task, &arguments, rows);
     }
     let neighbours = neighbours(task);
     if neighbours.is_empty() {

@@ -310,6 +310,31 @@ on_both_architectures! {
         }
     }
 
+    fn g5_a_root_with_an_endpoint_in_each_row_sends_one_vector_down_each(arch) {
+        // Three rows of four: those of the root's endpoints that are not at home are its neighbours. The job checks six collectives.
+        const BYTES: u64 = 32768;
+        let run = |rows: &str, args: &[&str]| {
+            let run = Run::new("endpoints").arch(arch).torus("4x3").harts(1).contexts(2).timeout(2 * DEADLINE);
+            let outcome =
+                run.args(["--rows", rows, "--bytes", "32768"].iter().chain(args).copied()).run().unwrap();
+            expect_clean(&outcome);
+            outcome
+        };
+        // Alone the root sends to all others; else to two neighbours and its own row, and those to theirs.
+        for (rows, nodes) in [("1", &[(0, 11)][..]), ("3", &[(0, 5), (4, 3), (8, 3)])] {
+            let outcome = run(rows, &["--collective", "broadcast"]);
+            for &(node, vectors) in nodes {
+                let sent = outcome.fabric.nodes[node].injected.bytes;
+                let expected = vectors * BYTES..with_rest(&outcome, node, vectors * BYTES);
+                assert!(expected.contains(&sent), "node {node} of {rows} rows sent {sent}, not {expected:?}");
+            }
+        }
+        let all = run("3", &[]);
+        for what in ["broadcast", "scatter", "gather", "allgather", "reduce", "allreduce"] {
+            assert_eq!(count_lines(&all, &format!("{what:<11}    32768")), 1, "{}", all.explain());
+        }
+    }
+
     fn g8_mpi_divides_long_collectives_by_itself_and_no_short_ones(arch) {
         // The job compares every result, bit for bit, with what one context makes it.
         let run = |wire: Option<&str>, args: &[&str]| {
