@@ -31,6 +31,8 @@ pub(crate) struct ProcessState {
     /// Since when it waits for advice, and whether it has asked.
     waits_since: Option<u64>,
     has_asked: bool,
+    /// Whether the target's answer to its last chunk is waited for.
+    answered: bool,
     /// Regions that the target reads the message and its operand from.
     lent: [Option<RegionId>; 2],
     /// What went wrong here.
@@ -115,6 +117,7 @@ impl ProcessState {
             wanted: SubOperations::empty(),
             waits_since: None,
             has_asked: false,
+            answered: true,
             lent: [None; 2],
             fault: None,
             part: None,
@@ -211,6 +214,16 @@ impl ProcessState {
     /// Its target was asked, if there was room.
     pub(crate) fn note_asked(&mut self, asked: bool) {
         self.has_asked = asked;
+    }
+
+    /// Whether the target is to answer its last chunk.
+    pub(crate) fn answered(&self) -> bool {
+        self.answered
+    }
+
+    /// It is, or is not.
+    pub(crate) fn is_answered(&mut self, answered: bool) {
+        self.answered = answered;
     }
 
     /// Something went wrong here.

@@ -96,7 +96,7 @@ impl<P: Port> Active<P> {
     /// Goes on with what of a message is to be done here, and queues what is left to its target.
     pub(crate) fn queue_process(&mut self, number: u8) -> Queued {
         let Some(operation) = self.operations.get(number) else { return Queued::All };
-        let (target, order) = (operation.target, operation.order);
+        let (target, order, told) = (operation.target, operation.order, operation.remote_done.is_some());
         let message = message_number(order, number.into());
         let (Some(path), Action::Process(_)) = (operation.path, &operation.action) else {
             return Queued::All;
@@ -110,6 +110,13 @@ impl<P: Port> Active<P> {
         };
         let queued = match self.find_bounds(&mut state, path, (target, order)) {
             Some(mut bounds) => {
+                let told = told
+                    || state
+                        .part()
+                        .and_then(|part| self.part(part))
+                        .is_some_and(|part| part.remote_done.is_some());
+                // Within the node what is added here waits for what is on its way, and memory is lent.
+                state.is_answered(told || matches!(path, Path::Local(_)));
                 let queued = self.queue_chunks(&mut state, &mut bounds, path, target, message);
                 state.goes_by(bounds);
                 queued
@@ -218,7 +225,7 @@ impl<P: Port> Active<P> {
             recipe,
             left: recipe.sub_operations().difference(steps),
             wanted: state.wanted(),
-            last,
+            last: last && state.answered(),
             lent: lent[0].is_some(),
         };
         let (origin, offset) = (self.transport.me(), piece.start);
@@ -283,7 +290,7 @@ impl<P: Port> Active<P> {
         if operation.awaits == Awaits::Other {
             return state.memory().is_none();
         }
-        let (part, ended) = (state.part(), !state.awaits());
+        let (part, ended) = (state.part(), !state.awaits() || !state.answered());
         let result = state.fault().map_or(Ok(()), |fault| Err(OperationError::Region(fault)));
         let sent = state.all_queued();
         if ended {

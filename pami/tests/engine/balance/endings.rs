@@ -1,6 +1,7 @@
 //! How operations end, and what comes before and behind them (SPEC F-1, L-1, L-3, D-8).
 
 use super::*;
+use pami::Put;
 use pami::device::Arrival;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -174,4 +175,62 @@ fn d9_l3_a_chunk_that_is_not_what_it_says_or_belongs_between_two_elements_adds_n
     stage.world.forge(chunk);
     stage.quiet();
     assert_ne!(bytes(region.memory()), before, "as it was it is taken");
+}
+
+#[test]
+fn l3_p7_a_put_or_a_processed_message_is_answered_over_the_network_only_if_somebody_asked() {
+    const COUNT: usize = 3 * MTU / 8;
+    for (split, told) in
+        [Split::TargetOnly, Split::OriginOnly].into_iter().flat_map(|split| [(split, false), (split, true)])
+    {
+        let mut stage = pair(false);
+        let region = region(&mut stage, &f64s(&vec![1.0; COUNT]));
+        let message = filled(&f64s(&vec![2.0; COUNT])).share();
+        let (to, handle) = (stage.at(1), region.handle());
+        let asks = |cookie| if told { stage.done(cookie) } else { None };
+        let (processed, placed) = (asks(2), asks(3));
+        let sum = process(to, &region, &message, Recipe::accumulate(Factor::F64(0.5)), split);
+        stage.process(0, Process { local_done: stage.done(1), remote_done: processed, ..sum });
+        // The memory is the caller's before the target has advanced.
+        stage.advance(0, 200);
+        assert_eq!(stage.ends(), [(1, None, Ok(()))]);
+        stage.fence(0, 1, 4);
+        stage.advance(0, 50);
+        assert_eq!(stage.ends(), [], "the target has processed nothing");
+        stage.quiet();
+        assert_eq!(bytes(region.memory()), f64s(&vec![2.0; COUNT]));
+        let ends: Vec<_> = if told { vec![2, 4] } else { vec![4] };
+        assert_eq!(stage.cookies(), ends);
+        let to_both = Payload::Static(f64s(&vec![9.0; COUNT]).leak());
+        stage.put(0, Put { remote_done: placed, ..put(to, handle, 0, to_both) });
+        stage.quiet();
+        assert_eq!(bytes(region.memory()), f64s(&vec![9.0; COUNT]));
+        assert_eq!(stage.cookies().len(), usize::from(told));
+        let answers = [Kind::Ack, Kind::Refused, Kind::Reply].map(|kind| stage.count(kind));
+        assert_eq!(answers, if told { [1, 0, 1] } else { [0; 3] }, "{split:?}");
+        assert!(message.reclaim().is_ok());
+        assert_eq!([stage.destroy(0), stage.destroy(1)], [Ok(()); 2]);
+    }
+}
+
+/// One of two messages that go as one may want to hear of it: whichever it is, it does.
+#[test]
+fn l1_l3_what_was_merged_is_answered_if_either_asked() {
+    for told in [[false, false], [true, false], [false, true]] {
+        let mut stage = pair(false);
+        let region = region(&mut stage, &[0; 64]);
+        let message = filled(&1i64.to_ne_bytes().repeat(8)).share();
+        for (number, told) in told.into_iter().enumerate() {
+            let remote_done = if told { stage.done(number) } else { None };
+            let sum = process(stage.at(1), &region, &message, Recipe::sum(RecipeElement::I64), Split::Advice);
+            stage.process(0, Process { remote_done, ..sum });
+        }
+        stage.quiet();
+        assert_eq!((stage.count(Kind::Chunk), bytes(region.memory())), (1, 2i64.to_ne_bytes().repeat(8)));
+        assert_eq!(stage.count(Kind::Ack), usize::from(told != [false; 2]));
+        let wanted: Vec<_> = (0..2).filter(|&number| told[number]).collect();
+        assert_eq!(stage.cookies(), wanted);
+        assert!(message.reclaim().is_ok());
+        assert_eq!(stage.destroy(0), Ok(()));
+    }
 }
