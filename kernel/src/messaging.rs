@@ -57,10 +57,10 @@ pub type NewGeometry = pami::NewGeometry<Port>;
 pub use pami::geometry::{Members, MembersError, Population, Rectangle};
 pub use pami::{
     Apart, Buffer, CollectError, Combination, Completion, ControlBlock, ElementFunction, Endpoint, Factor,
-    Fetched, Foreign, Geometry, GeometryError, GeometryId, Layout, Lease, Limits, Message, Operand,
-    OperationError, Part, Payload, Pools, Progress, Received, Recipe, RecipeElement, Region, RegionFault,
-    RegionHandle, RegisterError, Rights, RmwOp, Rule, SendError, Shared, Sharing, Signal, Source, Split,
-    SubOperations, TaskList, Unexpected, UnexpectedId, Update, WORLD, Width, wait_on,
+    FenceScope, Fetched, Foreign, Geometry, GeometryError, GeometryId, Layout, Lease, Limits, Message,
+    Operand, OperationError, Part, Payload, Pools, Progress, Received, Recipe, RecipeElement, Region,
+    RegionFault, RegionHandle, RegisterError, Rights, RmwOp, Rule, SendError, Shared, Sharing, Signal,
+    Source, Split, SubOperations, TaskList, Unexpected, UnexpectedId, Update, WORLD, Width, wait_on,
 };
 
 impl Node for Task {

@@ -1,6 +1,7 @@
 //! Why a call was refused, and why an operation that was taken did not end well.
 
 use crate::device::Gone;
+use crate::geometry::GeometryId;
 use crate::packet::{DISPATCH_IDS, HEADER_LIMIT};
 use crate::region::RegionFault;
 use core::fmt;
@@ -39,6 +40,8 @@ pub enum SendError {
     ForeignFactory,
     /// The object memory holds another call's operation, which is not done (SPEC M-6).
     MemoryInUse,
+    /// The context is in no geometry with this number.
+    UnknownGeometry(GeometryId),
 }
 
 impl fmt::Display for SendError {
@@ -66,6 +69,7 @@ impl fmt::Display for SendError {
             Self::MemoryInUse => f.write_str(
                 "the object memory still holds an operation: wait for its callback, or pass other memory",
             ),
+            Self::UnknownGeometry(id) => write!(f, "there is no geometry {} at this endpoint", id.0),
             Self::NoSuchMessage => {
                 f.write_str("no such message is kept: it was accepted or discarded before")
             }

@@ -19,10 +19,21 @@
 
 use crate::endpoint::{ContextOffset, Endpoint, TaskList};
 use crate::error::OperationError;
+use crate::geometry::{GeometryId, Members};
+use core::ops::Range;
 use heapless::Vec;
 
 /// Targets of one fence that are asked at once.
 pub const FENCED_AT_ONCE: usize = 16;
+
+/// Which contexts a fence of a geometry is over.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FenceScope {
+    /// The geometry's endpoints.
+    Members,
+    /// All contexts that the client has in each task which has one of them.
+    AllContexts,
+}
 
 /// A fence under way.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -41,29 +52,76 @@ const _: () = assert!(FENCED_AT_ONCE <= u16::BITS as usize);
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Targets {
     One(Endpoint),
-    /// This many contexts of each task.
-    Contexts(TaskList, u8),
+    /// These contexts of each task.
+    Contexts(TaskList, Range<u8>),
+    /// The endpoints of a geometry; or if it is some, this many contexts of each of its tasks.
+    Geometry(GeometryId, Option<u8>),
 }
 
 impl Targets {
-    /// Target number `index`.
-    fn get(&self, index: usize, like: Endpoint) -> Option<Endpoint> {
+    /// Target number `index`; `Some(None)` if that number is nobody's and others may follow. `members` finds a geometry's.
+    #[inline]
+    fn get<'a>(
+        &self,
+        index: usize,
+        like: Endpoint,
+        members: impl FnOnce(GeometryId) -> Option<&'a Members<'static>>,
+    ) -> Option<Option<Endpoint>> {
         match self {
-            Self::One(target) => (index == 0).then_some(*target),
+            Self::One(target) => (index == 0).then_some(Some(*target)),
             Self::Contexts(tasks, contexts) => {
-                let each = usize::from(*contexts).max(1);
-                let task = tasks.get(index / each)?;
-                Some(Endpoint::from_parts(like.client(), task, ContextOffset((index % each) as u8)))
+                let each = contexts.len();
+                let place = behind(like.task(), index.checked_div(each)?, tasks.len())?;
+                let context = ContextOffset(contexts.start + (index % each) as u8);
+                Some(Some(Endpoint::from_parts(like.client(), tasks.get(place)?, context)))
             }
+            Self::Geometry(id, contexts) => of_geometry(members(*id)?, *contexts, index, like),
         }
     }
 
-    fn contains(&self, target: Endpoint) -> bool {
+    #[inline]
+    fn contains<'a>(
+        &self,
+        target: Endpoint,
+        members: impl FnOnce(GeometryId) -> Option<&'a Members<'static>>,
+    ) -> bool {
         match self {
             Self::One(one) => *one == target,
-            Self::Contexts(tasks, _) => tasks.contains(target.task()),
+            Self::Contexts(tasks, contexts) => {
+                contexts.contains(&target.context().0) && tasks.contains(target.task())
+            }
+            Self::Geometry(id, None) => members(*id).is_some_and(|members| members.rank(target).is_some()),
+            Self::Geometry(id, Some(_)) => {
+                members(*id).is_some_and(|members| members.has_task(target.task()))
+            }
         }
     }
+}
+
+/// Number `index` of those that are counted from behind one on: everyone begins behind itself, so nobody is everybody's first.
+fn behind(own: u32, index: usize, len: usize) -> Option<usize> {
+    (index < len).then(|| (own as usize % len + 1 + index) % len)
+}
+
+/// Target number `index` of a geometry, as [`Targets::get`].
+#[inline(never)]
+fn of_geometry(
+    members: &Members<'static>,
+    contexts: Option<u8>,
+    index: usize,
+    me: Endpoint,
+) -> Option<Option<Endpoint>> {
+    let each = contexts.map_or(1, usize::from);
+    let own = members.rank(me).unwrap_or(0);
+    let rank = behind(own, index.checked_div(each)?, members.size() as usize)? as u32;
+    let member = members.endpoint(rank)?;
+    if contexts.is_none() {
+        return Some(Some(member));
+    }
+    let context = ContextOffset((index % each) as u8);
+    // Once for each task.
+    let leads = members.leads_task(rank);
+    Some(leads.then(|| Endpoint::from_parts(me.client(), member.task(), context)))
 }
 
 /// Whom a fence asks next.
@@ -92,20 +150,38 @@ impl FenceState {
     /// Of the first context of all tasks below this number, for tests of the protocol.
     #[cfg(test)]
     pub(crate) fn of_all(tasks: u32) -> Self {
-        Self::new(Targets::Contexts((0..tasks).into(), 1))
+        Self::new(Targets::Contexts((0..tasks).into(), 0..1))
     }
 
-    /// Whom to ask next. `like` is an endpoint of the same client.
+    /// The geometry whose fence it is, if it is one's.
+    pub(crate) fn geometry(&self) -> Option<GeometryId> {
+        match self.targets {
+            Targets::Geometry(id, _) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Whom to ask next. `like` is this context's endpoint, and `members` finds those of a geometry.
     #[inline]
-    pub(crate) fn next(&self, like: Endpoint) -> Next {
+    pub(crate) fn next<'a>(
+        &mut self,
+        like: Endpoint,
+        members: impl Fn(GeometryId) -> Option<&'a Members<'static>>,
+    ) -> Next {
         if self.again != 0 {
             let at = self.again.trailing_zeros() as usize;
             return self.owed.get(at).map_or(Next::Nobody, |&target| Next::Again(at, target));
         }
-        match self.targets.get(self.asked, like) {
-            None => Next::Nobody,
-            Some(_) if self.owed.is_full() => Next::Later,
-            Some(target) => Next::New(target),
+        loop {
+            return match self.targets.get(self.asked, like, &members) {
+                None => Next::Nobody,
+                Some(None) => {
+                    self.asked += 1;
+                    continue;
+                }
+                Some(_) if self.owed.is_full() => Next::Later,
+                Some(Some(target)) => Next::New(target),
+            };
         }
     }
 
@@ -130,8 +206,14 @@ impl FenceState {
     }
 
     /// Whether it does not end before another operation to `target`. The numbers are those in the context's order.
-    pub(crate) fn is_behind(&self, own: u64, other: u64, target: Endpoint) -> bool {
-        other < own && self.targets.contains(target)
+    pub(crate) fn is_behind<'a>(
+        &self,
+        own: u64,
+        other: u64,
+        target: Endpoint,
+        members: impl Fn(GeometryId) -> Option<&'a Members<'static>>,
+    ) -> bool {
+        other < own && self.targets.contains(target, members)
     }
 
     /// Takes those that died off those that have to answer. Returns the first of their nodes.
@@ -174,9 +256,9 @@ impl FenceState {
         &self.owed
     }
 
-    /// Whether every target was asked and has answered.
-    pub(crate) fn all_answered(&self, like: Endpoint) -> bool {
-        self.owed.is_empty() && self.targets.get(self.asked, like).is_none()
+    /// Whether all that were asked have answered: all targets, once [`next`](Self::next) has found [`Next::Nobody`].
+    pub(crate) fn all_answered(&self) -> bool {
+        self.owed.is_empty()
     }
 }
 
@@ -197,13 +279,13 @@ mod tests {
                 assert!(fence.answered(target(answers)) && !fence.answered(target(answers)));
                 assert!(!fence.ask_again(target(answers)));
                 let mut asked = 0;
-                while let Next::Again(at, target) = fence.next(target(0)) {
+                while let Next::Again(at, target) = fence.next(target(0), |_| None) {
                     asked |= 1 << target.task();
                     fence.asked_again(at);
                 }
                 assert_eq!(asked, again & !(1 << answers), "{again:04b} without {answers}");
                 (0..4).filter(|&task| task != answers).for_each(|task| assert!(fence.answered(target(task))));
-                assert!(fence.all_answered(target(0)) && fence.again == 0);
+                assert!(fence.all_answered() && fence.again == 0);
             }
         }
     }

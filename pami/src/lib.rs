@@ -86,6 +86,7 @@ pub use dispatch::{Completion, Fetched, Message, Part, Received};
 pub use endpoint::{Endpoint, TaskList};
 pub use error::{OperationError, RegisterError, SendError};
 pub use factory::{Factory, FactoryError, FactoryMemory, Outgoing, Protocol};
+pub use fence::FenceScope;
 pub use geometry::{GeometryId, WORLD};
 pub use layout::Layout;
 pub use lending::{Lending, LentRegionSlot};

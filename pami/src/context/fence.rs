@@ -6,10 +6,12 @@ use crate::acks::named;
 use crate::device::{OPERATIONS, Path, Port, REQUESTS, Unreachable};
 use crate::endpoint::{Endpoint, TaskList};
 use crate::error::{OperationError, SendError};
-use crate::fence::{FenceState, Next, Targets};
+use crate::fence::{FenceScope, FenceState, Next, Targets};
+use crate::geometry::GeometryId;
 use crate::operation::{Action, Awaits, Blocked, bits, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::transport::Queued;
+use core::ops::Range;
 use heapless::Vec;
 
 impl<P: Port> Active<P> {
@@ -31,31 +33,84 @@ impl<P: Port> Active<P> {
         terms: T,
     ) -> Result<(), SendError> {
         let path = self.transport.path_to(&self.port, target)?;
-        self.begin_fence(Some(path), target, Targets::One(target), done, terms)
+        let room = terms.room(&self.operations)?;
+        self.begin_fence(Some(path), target, Targets::One(target), done, (room, terms));
+        Ok(())
     }
 
-    /// As [`fence`](Self::fence), for all contexts that the client has in each of `tasks`, this one included; all of them
-    /// must be advanced. Takes one operation, however many they are. If a node among them is dead the others are fenced all
-    /// the same, and the completion names it.
+    /// As [`fence`](Self::fence), for all contexts that the client has in each of `tasks`, this one included if its task is;
+    /// all of them must be advanced. Takes one operation, however many they are. If a node among them is dead the others are
+    /// fenced all the same, and the completion names it.
     ///
     /// # Errors
     /// [`SendError::Again`] if [`OPERATIONS`] are under way, [`SendError::Unreachable`] if the job
     /// does not have one of the tasks.
     pub fn fence_tasks(&mut self, tasks: impl Into<TaskList>, done: Done<P>) -> Result<(), SendError> {
-        self.fence_tasks_on(tasks.into(), done, Here(None))
+        self.fence_contexts_on((tasks.into(), None), done, Here(None))
     }
 
-    pub(crate) fn fence_tasks_on<T: Terms<P>>(
+    /// As [`fence_tasks`](Self::fence_tasks), for these contexts of each task, which alone must be advanced.
+    ///
+    /// # Errors
+    /// As there; [`SendError::Unreachable`] as well if the client does not have one of the contexts.
+    pub fn fence_contexts(
         &mut self,
-        tasks: TaskList,
+        tasks: impl Into<TaskList>,
+        contexts: Range<u8>,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.fence_contexts_on((tasks.into(), Some(contexts)), done, Here(None))
+    }
+
+    /// Of all contexts if none are named.
+    pub(crate) fn fence_contexts_on<T: Terms<P>>(
+        &mut self,
+        (tasks, contexts): (TaskList, Option<Range<u8>>),
         done: Done<P>,
         terms: T,
     ) -> Result<(), SendError> {
-        if tasks.exception(|task| self.port.node_of(task).is_some()).is_some() {
+        let contexts = contexts.unwrap_or(0..self.contexts);
+        if contexts.end > self.contexts || tasks.exception(|task| self.port.node_of(task).is_some()).is_some()
+        {
             return Err(SendError::Unreachable);
         }
-        let targets = Targets::Contexts(tasks, self.contexts);
-        self.begin_fence(None, self.transport.me(), targets, done, terms)
+        let room = terms.room(&self.operations)?;
+        let targets = Targets::Contexts(tasks, contexts);
+        self.begin_fence(None, self.transport.me(), targets, done, (room, terms));
+        Ok(())
+    }
+
+    /// As [`fence`](Self::fence), for a geometry that this context is in, or more: see [`FenceScope`]. Only this member
+    /// calls it; all endpoints that it is over must be advanced. Takes one operation, however many they are. The geometry is
+    /// not [destroyed](Self::destroy_geometry) before it ends. If a node among them is dead the others are fenced all the
+    /// same, and the completion names it (SPEC F-5).
+    ///
+    /// # Errors
+    /// [`SendError::Again`] if [`OPERATIONS`] are under way, [`SendError::UnknownGeometry`].
+    pub fn fence_geometry(
+        &mut self,
+        geometry: GeometryId,
+        scope: FenceScope,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.fence_geometry_on(geometry, scope, done, Here(None))
+    }
+
+    pub(crate) fn fence_geometry_on<T: Terms<P>>(
+        &mut self,
+        geometry: GeometryId,
+        scope: FenceScope,
+        done: Done<P>,
+        terms: T,
+    ) -> Result<(), SendError> {
+        let room = terms.room(&self.operations)?;
+        if !self.collectives.fence_begins(geometry) {
+            return Err(SendError::UnknownGeometry(geometry));
+        }
+        let contexts = (scope == FenceScope::AllContexts).then_some(self.contexts);
+        let targets = Targets::Geometry(geometry, contexts);
+        self.begin_fence(None, self.transport.me(), targets, done, (room, terms));
+        Ok(())
     }
 
     #[inline(always)]
@@ -65,9 +120,8 @@ impl<P: Port> Active<P> {
         target: Endpoint,
         targets: Targets,
         done: Done<P>,
-        terms: T,
-    ) -> Result<(), SendError> {
-        let room = terms.room(&self.operations)?;
+        (room, _): (T::Room, T),
+    ) {
         let operation = Operation {
             path,
             target,
@@ -81,7 +135,6 @@ impl<P: Port> Active<P> {
             action: Action::Fence(FenceState::new(targets)),
         };
         T::begin_fence(self, room, operation);
-        Ok(())
     }
 
     /// Asks as many targets as there is room for.
@@ -112,6 +165,7 @@ impl<P: Port> Active<P> {
         is_to_wait: impl Fn(Endpoint) -> bool,
     ) -> Queued {
         let origin = self.transport.me();
+        let collectives = &self.collectives;
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
         let Action::Fence(state) = &mut operation.action else { return Queued::All };
@@ -119,7 +173,7 @@ impl<P: Port> Active<P> {
         let envelope =
             Envelope { kind: Kind::Fence, dispatch: 0, origin, target: origin, message, offset: 0, total: 0 };
         loop {
-            let next = state.next(origin);
+            let next = state.next(origin, |id| collectives.members(id));
             let target = match next {
                 Next::Nobody => {
                     operation.queued = true;
@@ -176,7 +230,10 @@ impl<P: Port> Active<P> {
     fn complete_all_fences(&mut self) -> usize {
         let mut completed = 0;
         for number in bits(self.operations.fences()) {
-            if let Some(result) = self.fenced(number) {
+            if let Some((result, geometry)) = self.fenced(number) {
+                if let Some(id) = geometry {
+                    self.collectives.fence_ended(id);
+                }
                 self.answered(number, result);
                 completed += 1;
             }
@@ -184,22 +241,25 @@ impl<P: Port> Active<P> {
         completed
     }
 
-    /// How a fence ends, if it does.
-    fn fenced(&self, number: u8) -> Option<Result<(), OperationError>> {
+    /// How a fence ends, if it does, and the geometry that it is of.
+    fn fenced(&self, number: u8) -> Option<(Result<(), OperationError>, Option<GeometryId>)> {
         let operation = self.operations.see(number)?;
         let (order, Action::Fence(state)) = (operation.order, &operation.action) else { return None };
-        let answered = operation.queued && state.all_answered(self.transport.me());
-        let behind = |other: &Operation<P>| state.is_behind(order, other.order, other.target);
-        (answered && !self.operations.iter().any(behind)).then_some(operation.result)
+        let answered = operation.queued && state.all_answered();
+        let members = |id| self.collectives.members(id);
+        let behind = |other: &Operation<P>| state.is_behind(order, other.order, other.target, members);
+        let ends = answered && !self.operations.iter().any(behind);
+        ends.then(|| (operation.result, state.geometry()))
     }
 
     /// An operation to `target` was given up: the fences behind it say so.
     #[cold]
     pub(crate) fn spoil_fences(&mut self, order: u64, target: Endpoint, error: OperationError) {
+        let collectives = &self.collectives;
         for number in bits(self.operations.fences()) {
             if let Some(operation) = self.operations.get(number)
                 && let Action::Fence(state) = &operation.action
-                && state.is_behind(operation.order, order, target)
+                && state.is_behind(operation.order, order, target, |id| collectives.members(id))
             {
                 operation.result = Err(error);
             }

@@ -22,6 +22,7 @@ mod collectives;
 mod deaths;
 mod due;
 mod fence;
+mod fence_rma;
 mod get;
 #[cfg(feature = "trace")]
 mod notes;

@@ -115,6 +115,7 @@ impl<P: Port> Active<P> {
             Some(Action::Get(_)) => self.queue_get(number),
             Some(Action::Rmw(_)) => self.queue_rmw(number),
             Some(Action::Fence(_)) => self.queue_fence(number, blocked),
+            Some(Action::Synchronization) => self.queue_synchronization(number),
             Some(Action::Process(_)) => self.queue_process(number),
             Some(Action::Over) | None => Queued::All,
         }
@@ -135,7 +136,7 @@ impl<P: Port> Active<P> {
                 operation.action = Action::Over;
                 true
             }
-            Action::Get(_) => {
+            Action::Get(_) | Action::Synchronization => {
                 operation.action = Action::Over;
                 false
             }

@@ -12,9 +12,12 @@ use crate::context::{Active, Collect, Done, Get, ObjectMemory, OnReceived, Put, 
 use crate::device::Port;
 use crate::endpoint::{Endpoint, TaskList};
 use crate::error::SendError;
+use crate::fence::FenceScope;
+use crate::geometry::GeometryId;
 use crate::layout::Layout;
 use crate::payload::Payload;
 use crate::unexpected::UnexpectedId;
+use core::ops::Range;
 use rings::buffer::Buffer;
 
 /// What one send brings; the rest its factory knows. As in [`Send`].
@@ -276,6 +279,35 @@ impl Factory<FenceFunction> {
         active.fence_on(target, done, InMemory(self.settings(), memory))
     }
 
+    /// Fences the puts, gets and updates to one endpoint, as [`Active::fence_rma`]; its object lies in the context's memory.
+    ///
+    /// # Errors
+    /// Those, and [`SendError::ForeignFactory`].
+    pub fn execute_rma<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        target: Endpoint,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.fence_rma(target, done)
+    }
+
+    /// The same with the object in the caller's memory.
+    ///
+    /// # Errors
+    /// As [`execute_rma`](Self::execute_rma), with [`SendError::MemoryInUse`] instead of [`SendError::Again`].
+    pub fn execute_rma_in<P: Port>(
+        &self,
+        memory: &'static ObjectMemory<P>,
+        active: &mut Active<P>,
+        target: Endpoint,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.fence_rma_on(target, done, InMemory(self.settings(), memory))
+    }
+
     /// Fences all contexts of some tasks, as [`Active::fence_tasks`]; its object lies in the context's memory.
     ///
     /// # Errors
@@ -302,7 +334,52 @@ impl Factory<FenceFunction> {
         done: Done<P>,
     ) -> Result<(), SendError> {
         self.check(active)?;
-        active.fence_tasks_on(tasks.into(), done, InMemory(self.settings(), memory))
+        active.fence_contexts_on((tasks.into(), None), done, InMemory(self.settings(), memory))
+    }
+
+    /// Fences some contexts of some tasks, as [`Active::fence_contexts`]; its object lies in the context's memory.
+    ///
+    /// # Errors
+    /// Those, and [`SendError::ForeignFactory`].
+    pub fn execute_contexts<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        tasks: impl Into<TaskList>,
+        contexts: Range<u8>,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.fence_contexts(tasks, contexts, done)
+    }
+
+    /// Fences a geometry, as [`Active::fence_geometry`]; its object lies in the context's memory.
+    ///
+    /// # Errors
+    /// Those, and [`SendError::ForeignFactory`].
+    pub fn execute_geometry<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        geometry: GeometryId,
+        scope: FenceScope,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.fence_geometry(geometry, scope, done)
+    }
+
+    /// The same with the object in the caller's memory.
+    ///
+    /// # Errors
+    /// As [`execute_geometry`](Self::execute_geometry), with [`SendError::MemoryInUse`] instead of [`SendError::Again`].
+    pub fn execute_geometry_in<P: Port>(
+        &self,
+        memory: &'static ObjectMemory<P>,
+        active: &mut Active<P>,
+        (geometry, scope): (GeometryId, FenceScope),
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.fence_geometry_on(geometry, scope, done, InMemory(self.settings(), memory))
     }
 }
 

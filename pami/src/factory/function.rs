@@ -70,8 +70,9 @@ pub struct RmwFunction {
     pub local_paths: Option<bool>,
 }
 
-/// [`fence`](crate::Active::fence) and [`fence_tasks`](crate::Active::fence_tasks): they wait for the operations of
-/// all factories.
+/// [`fence`](crate::Active::fence), [`fence_tasks`](crate::Active::fence_tasks),
+/// [`fence_contexts`](crate::Active::fence_contexts), [`fence_geometry`](crate::Active::fence_geometry) and
+/// [`fence_rma`](crate::Active::fence_rma): they wait for the operations of all factories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FenceFunction;
 

@@ -13,7 +13,7 @@
 //! | [`PutFunction`] | through the node's memory, or by loop-back | [`put`] |
 //! | [`GetFunction`] | the same | [`get`] |
 //! | [`RmwFunction`] | the same | [`rmw`] |
-//! | [`FenceFunction`] | | [`fence`], [`fence_tasks`] |
+//! | [`FenceFunction`] | | [`fence`], [`fence_tasks`], [`fence_contexts`], [`fence_geometry`], [`fence_rma`] |
 //! | [`ProcessFunction`] | who does which sub-operations | [`process`] |
 //! | [`SubOperationFunction`] | a function, what it costs | [`process`] of a recipe with its number |
 //! | [`CollectFunction`] | collective, algorithm, tuning | [`collect`] |
@@ -137,6 +137,9 @@
 //! [`rmw`]: crate::Active::rmw
 //! [`fence`]: crate::Active::fence
 //! [`fence_tasks`]: crate::Active::fence_tasks
+//! [`fence_contexts`]: crate::Active::fence_contexts
+//! [`fence_geometry`]: crate::Active::fence_geometry
+//! [`fence_rma`]: crate::Active::fence_rma
 //! [`process`]: crate::Active::process
 //! [`collect`]: crate::Active::collect
 //! [`accept`]: crate::Active::accept

@@ -241,4 +241,11 @@ impl<'a> EndpointList<'a> {
         let own = self.index[from..].iter().take_while(|rank| task_at(rank) == task);
         own.filter_map(|rank| self.groups.binary_search(rank).ok()).next().map(|group| group as u32)
     }
+
+    /// The rank of the task's endpoint with the lowest context, whatever task it serves.
+    pub(super) fn lowest_of(&self, task: u32) -> Option<u32> {
+        let task_at = |&rank: &u32| self.endpoints[rank as usize].task();
+        let from = self.index.partition_point(|rank| task_at(rank) < task);
+        self.index.get(from).copied().filter(|rank| task_at(rank) == task)
+    }
 }

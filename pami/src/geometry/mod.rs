@@ -313,6 +313,24 @@ impl<'a> Members<'a> {
         }
     }
 
+    /// Whether an endpoint of this task is a member.
+    pub(crate) fn has_task(&self, task: u32) -> bool {
+        match &self.set {
+            Set::Uniform { tasks, .. } => tasks.index(task).is_some(),
+            Set::Endpoints(list) => list.lowest_of(task).is_some(),
+        }
+    }
+
+    /// Whether of the members that are of its task the one with this rank is the one with the lowest context.
+    pub(crate) fn leads_task(&self, rank: u32) -> bool {
+        match &self.set {
+            Set::Uniform { per_task, .. } => rank.is_multiple_of(u32::from(*per_task)),
+            Set::Endpoints(list) => {
+                list.endpoint(rank).is_some_and(|member| list.lowest_of(member.task()) == Some(rank))
+            }
+        }
+    }
+
     /// The ranks of the endpoints of the task with this index.
     pub fn ranks(&self, index: u32) -> Option<Range<u32>> {
         match &self.set {

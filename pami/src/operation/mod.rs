@@ -50,6 +50,8 @@ pub(crate) enum Action {
     Get(GetState),
     Rmw(RmwState),
     Fence(FenceState),
+    /// A fence of one-sided operations alone.
+    Synchronization,
     Process(ProcessState),
     /// Nothing any more: only its callbacks are left.
     Over,

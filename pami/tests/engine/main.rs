@@ -19,6 +19,8 @@ mod divided;
 mod factories;
 mod failures;
 mod fence_forms;
+mod fence_geometries;
+mod fence_rma;
 mod fences;
 mod geometries;
 mod halves;

@@ -9,14 +9,15 @@ use crate::requests::RequestKind;
 use pami::Node;
 
 impl<N: Node> Library<N> {
-    /// Waits until all that was begun on this context towards `task` has been carried out there.
+    /// Waits until all that was begun on this context towards `task` has been carried out there. If that are no accumulates it
+    /// needs nothing of that task's threads.
     ///
     /// # Errors
     /// [`Error::Task`], [`Error::Send`], [`Error::Operation`]
     pub fn fence(&self, task: u32) -> Result<(), Error> {
         let accumulated = self.accumulated()?;
         let before = accumulated.count();
-        let target = self.endpoint(task)?;
+        let target = (self.endpoint(task)?, accumulated.has(task));
         let slot = self.begin(RequestKind::Own, task)?;
         let begun = self.operate(slot, |active| self.inner.protocols.fence(active, target, slot));
         self.finish(slot, begun)?;
@@ -33,15 +34,8 @@ impl<N: Node> Library<N> {
         let accumulated = self.accumulated()?;
         let before = accumulated.count();
         let slot = self.begin(RequestKind::Own, self.task())?;
-        let mut begun = Ok(());
-        // Everyone starts behind itself, so that no task is everybody's first.
-        for step in 1..=self.tasks() {
-            let task = (self.task() + step) % self.tasks();
-            let fenced = self.endpoint(task).and_then(|target| {
-                self.operate(slot, |active| self.inner.protocols.fence(active, target, slot))
-            });
-            begun = begun.and(fenced);
-        }
+        let tasks = self.tasks();
+        let begun = self.operate(slot, |active| self.inner.protocols.fence_all(active, tasks, slot));
         self.finish(slot, begun)?;
         accumulated.forget(None, before);
         Ok(())

@@ -19,7 +19,8 @@
 //!
 //! # Progress
 //!
-//! Puts, gets and updates need nothing of the target's threads. Accumulates, mutexes, fences and collectives are answered
+//! Puts, gets and updates, and fences of one task behind these alone, need nothing of the target's threads. Accumulates,
+//! mutexes, all other fences and collectives are answered
 //! when the target is in a call of the library's, or in [`Library::progress`], which a task that only computes has to call
 //! now and then. An accumulate may have to be answered before its local memory may change: by advice the target is asked
 //! first, and a target in this node may read that memory where it is. By [`Split::OriginOnly`] it need not.

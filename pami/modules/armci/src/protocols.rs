@@ -270,15 +270,31 @@ impl<P: Port> Protocols<P> {
         })
     }
 
-    /// Ends when all operations that this context began towards `target` before have been carried out.
+    /// Ends when all operations that this context began towards `target` before have been carried out, accumulates only if
+    /// they are named.
     pub(crate) fn fence(
         &self,
         active: &mut Active<P>,
-        target: Endpoint,
+        (target, accumulates): (Endpoint, bool),
         request: usize,
     ) -> Result<(), SendError> {
+        let done = self.completions.done(request);
+        self.registered.execute(active, SendError::ForeignFactory, |factories, active| match accumulates {
+            true => factories.one_sided.fence(active, target, done),
+            false => factories.one_sided.fence_rma(active, target, done),
+        })
+    }
+
+    /// The same of every one of `tasks`, on this context there too.
+    pub(crate) fn fence_all(
+        &self,
+        active: &mut Active<P>,
+        tasks: u32,
+        request: usize,
+    ) -> Result<(), SendError> {
+        let context = active.endpoint().context().0;
         self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
-            factories.one_sided.fence(active, target, self.completions.done(request))
+            factories.one_sided.fence_contexts(active, 0..tasks, context, self.completions.done(request))
         })
     }
 

@@ -1,5 +1,6 @@
 //! Factories that a library has for each of its contexts, and gives up when it ends.
 
+use core::ops::Range;
 use heapless::Vec;
 use pami::collective::Collective;
 use pami::device::Port;
@@ -8,8 +9,8 @@ use pami::factory::{
     RmwFunction,
 };
 use pami::{
-    Active, Client, Collect, CollectError, Done, Endpoint, Factory, FactoryError, Get, Node, Protocol, Put,
-    Rmw, SendError, Split,
+    Active, Client, Collect, CollectError, Done, Endpoint, Factory, FactoryError, FenceScope, GeometryId,
+    Get, Node, Protocol, Put, Rmw, SendError, Split,
 };
 
 /// Gives a factory up; its memory is the client's again.
@@ -114,6 +115,46 @@ impl OneSided {
         done: Done<P>,
     ) -> Result<(), SendError> {
         self.fence.execute(active, target, done)
+    }
+
+    /// The same of puts, gets and updates alone, which nobody has to advance the task for.
+    ///
+    /// # Errors
+    /// See [`Active::fence_rma`].
+    pub fn fence_rma<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        target: Endpoint,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.fence.execute_rma(active, target, done)
+    }
+
+    /// As [`fence`](Self::fence) of one context of every one of `tasks`; one operation.
+    ///
+    /// # Errors
+    /// See [`Active::fence_contexts`].
+    pub fn fence_contexts<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        tasks: Range<u32>,
+        context: u8,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.fence.execute_contexts(active, tasks, context..context + 1, done)
+    }
+
+    /// The same of all endpoints of a geometry; one operation.
+    ///
+    /// # Errors
+    /// See [`Active::fence_geometry`].
+    pub fn fence_geometry<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        geometry: GeometryId,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.fence.execute_geometry(active, geometry, FenceScope::Members, done)
     }
 }
 

@@ -356,7 +356,7 @@ impl Node {
                 self.push(instance, to, packet)
             }
             Action::Fence(state) => loop {
-                let next = state.next(endpoint(me));
+                let next = state.next(endpoint(me), |_| None);
                 let target = match next {
                     Next::Nobody => break true,
                     Next::Later => break false,

@@ -88,12 +88,10 @@ impl World {
         for number in 0..instance.operations {
             let Some(operation) = &node.operations[number] else { continue };
             let Action::Fence(state) = &operation.action else { continue };
-            let behind =
-                |other: &ModelOperation| state.is_behind(operation.order(), other.order(), other.target);
-            if !operation.queued
-                || !state.all_answered(endpoint(me))
-                || node.operations.iter().flatten().any(behind)
-            {
+            let behind = |other: &ModelOperation| {
+                state.is_behind(operation.order(), other.order(), other.target, |_| None)
+            };
+            if !operation.queued || !state.all_answered() || node.operations.iter().flatten().any(behind) {
                 continue;
             }
             let (fence, target) = (usize::from(operation.item), node_of(operation.target));

@@ -53,7 +53,7 @@ pub enum GeometryError {
     NotMember,
     /// No geometry here has that number.
     Unknown(GeometryId),
-    /// Collectives of the geometry are in flight, or wait for room.
+    /// Collectives of the geometry are in flight, or wait for room, or fences of it have not ended.
     Busy(GeometryId),
     /// The world lasts as long as its context.
     World,
@@ -81,7 +81,7 @@ impl fmt::Display for GeometryError {
             Self::Unknown(id) => write!(f, "there is no geometry {} at this endpoint", id.0),
             Self::Busy(id) => write!(
                 f,
-                "collectives of geometry {} are in flight or wait for room: wait for their ends",
+                "collectives or fences of geometry {} are in flight or wait for room: wait for their ends",
                 id.0
             ),
             Self::Dead(node) => write!(f, "node {node}, where a member lives, is dead"),
@@ -222,7 +222,7 @@ impl<A> Engine<A> {
         let (index, entry) = self.entry(id).ok_or(GeometryError::Unknown(id))?;
         let leaving = entry.way.leave();
         let busy = |slot: &CollectiveInFlight<A>| slot.geometry() == index;
-        if self.slots.values().any(busy) || self.queue.has(index) {
+        if entry.fences > 0 || self.slots.values().any(busy) || self.queue.has(index) {
             return Err(GeometryError::Busy(id));
         }
         if leaving.is_some_and(|leaving| !self.give_up(leaving)) {
@@ -238,6 +238,25 @@ impl<A> Engine<A> {
             self.answers = !herald.has_answered();
         }
         Ok(())
+    }
+
+    /// The members of a geometry of this context.
+    #[inline]
+    pub(crate) fn members(&self, id: GeometryId) -> Option<&Members<'static>> {
+        self.entry(id).map(|(_, entry)| &entry.members)
+    }
+
+    /// One more fence of a geometry is under way, which is not forgotten before it ends. Returns whether there is one.
+    pub(crate) fn fence_begins(&mut self, id: GeometryId) -> bool {
+        let entry = self.geometries.iter_mut().flatten().find(|entry| entry.id == id);
+        entry.is_some_and(|entry| entry.fences.checked_add(1).inspect(|&more| entry.fences = more).is_some())
+    }
+
+    /// One of them has ended.
+    pub(crate) fn fence_ended(&mut self, id: GeometryId) {
+        if let Some(entry) = self.geometries.iter_mut().flatten().find(|entry| entry.id == id) {
+            entry.fences -= 1;
+        }
     }
 
     /// A geometry of this context.

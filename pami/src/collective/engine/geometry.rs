@@ -40,6 +40,8 @@ pub(crate) struct GeometryState {
     pub(super) known: Known,
     /// Who of its members was spoken with last.
     pub(super) contacts: Contacts,
+    /// Fences of it that have not ended here.
+    pub(super) fences: u16,
 }
 
 impl GeometryState {
@@ -72,6 +74,7 @@ impl GeometryState {
             doomed: Doomed::default(),
             known: Known::default(),
             contacts: Contacts::default(),
+            fences: 0,
         })
     }
 

@@ -89,6 +89,8 @@ pub struct State {
     /// A task whose packets find no room.
     pub muted: Option<u32>,
     pub seen: Vec<Seen>,
+    /// Who asked whom, under which message number, in each FENCE packet of the network.
+    pub fences: Vec<(Endpoint, u32, Endpoint)>,
     /// Times that a unit was driven.
     pub drives: usize,
     /// Times that a port was asked whether it is quiet.
@@ -135,6 +137,7 @@ impl World {
             bulletins: BTreeMap::new(),
             muted: None,
             seen: Vec::new(),
+            fences: Vec::new(),
             drives: 0,
             looks: 0,
             network_looks: 0,
@@ -224,6 +227,16 @@ impl World {
     /// How many of the network's packets so far were of this kind.
     pub fn count(&self, kind: Kind) -> usize {
         self.lock().seen.iter().filter(|seen| seen.0 == kind).count()
+    }
+
+    /// How many fences of a task the network has seen, by whom they asked: contexts of other nodes.
+    pub fn fences_of(&self, task: u32) -> BTreeMap<(u8, u32), Vec<(u32, u8)>> {
+        let mut operations = BTreeMap::<_, Vec<_>>::new();
+        for &(origin, message, target) in self.lock().fences.iter().filter(|fence| fence.0.task() == task) {
+            let asked = operations.entry((origin.context().0, message)).or_default();
+            asked.push((target.task(), target.context().0));
+        }
+        operations
     }
 }
 
@@ -404,6 +417,9 @@ impl State {
         let bytes =
             if envelope.kind == Kind::Get { envelope.total as usize } else { injected.packet.data().len() };
         self.seen.push((envelope.kind, own, node, bytes));
+        if envelope.kind == Kind::Fence {
+            self.fences.push((envelope.origin, envelope.message, envelope.target));
+        }
         if envelope.kind.is_request() {
             let message = envelope.message;
             let ask = Ask { message, node, open: 0, last: false, fault: None };

@@ -1,12 +1,13 @@
 //! Settings, life and end of an instance (SPEC M-4, P-1, P-3, N-8).
 
 use crate::machine::{filled, machine_of};
-use crate::tasks::{SMALL, TestLibrary, barrier, got, malloc, on_tasks};
+use crate::tasks::{SMALL, TestLibrary, barrier, got, malloc, on_tasks, own_bytes};
 use crate::threads::on_nodes;
 use armci::{Error, GlobalAddress, Library, Local, Scale, Settings, Split, Wait};
 use pami::{ClientError, OperationError, Sharing};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
+use std::time::{Duration, Instant};
 
 #[test]
 fn m4_two_instances_keep_their_settings_apart_and_one_outlives_the_other() {
@@ -138,5 +139,50 @@ fn d8_a_dead_node_is_an_error_and_no_hang() {
         library.fence(1).unwrap();
         meet(&library, &living, 2);
         assert_eq!(library.finalize(), Err(Error::Operation(OperationError::NodeDead(2))));
+    });
+}
+
+#[test]
+fn f5_a_fence_of_all_tasks_is_one_operation_on_the_context_that_it_is_called_on() {
+    const TASKS: u32 = 3;
+    let (here, over) = (AtomicU32::new(0), AtomicU32::new(0));
+    on_nodes(machine_of(TASKS, 1), |node| {
+        let settings = Settings { contexts: 2, ..SMALL };
+        let library = Library::init(node, settings).unwrap();
+        library.barrier(&library.world()).unwrap();
+        meet(&library, &here, TASKS);
+        if library.task() == 0 {
+            let before = node.world.fences_of(0);
+            library.on_context(1).unwrap().all_fence().unwrap();
+            let fences = node.world.fences_of(0);
+            let new: Vec<_> = fences.iter().filter(|fence| !before.contains_key(fence.0)).collect();
+            assert_eq!(new.len(), 1, "{new:?}");
+            assert_eq!((new[0].0.0, new[0].1.as_slice()), (1, &[(1, 1), (2, 1)][..]));
+        }
+        meet(&library, &over, TASKS);
+        library.finalize().unwrap();
+    });
+}
+
+#[test]
+fn f5_d5_a_fence_behind_puts_alone_needs_nothing_of_the_targets_threads() {
+    let (ready, fenced) = (AtomicU32::new(0), AtomicU32::new(0));
+    on_nodes(machine_of(2, 1), |node| {
+        let library = Library::init(node, SMALL).unwrap();
+        let mine = malloc(&library, 64);
+        meet(&library, &ready, 2);
+        if library.task() == 0 {
+            library.put(Local::new(&filled(&[7; 64]).share(), 0), mine[1], 64).unwrap();
+            library.fence(1).unwrap();
+            fenced.fetch_add(1, SeqCst);
+        } else {
+            // Without a call. One that is needed is made in the end, so that the test fails and does not hang.
+            let started = Instant::now();
+            while fenced.load(SeqCst) == 0 && started.elapsed() < Duration::from_secs(60) {
+                thread::yield_now();
+            }
+            assert_eq!((fenced.load(SeqCst), own_bytes(&library, mine[1], 64)), (1, vec![7; 64]));
+        }
+        library.finalize().unwrap();
     });
 }

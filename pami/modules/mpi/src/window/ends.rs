@@ -1,6 +1,7 @@
 //! The ends of operations: what the layer below calls.
 
 use super::outstanding::Destination;
+use super::peer::WindowPeer;
 use super::table::Windows;
 use crate::error::{Error, Result};
 use crate::request::Requests;
@@ -16,8 +17,18 @@ pub(crate) enum End {
     Both,
     /// A fence is.
     Fence,
+    /// One of all processes is.
+    FenceAll,
     /// What is split between origin and target is.
     Split,
+}
+
+impl End {
+    const ALL: [Self; 6] = [Self::Local, Self::Remote, Self::Both, Self::Fence, Self::FenceAll, Self::Split];
+
+    fn is_fence(self) -> bool {
+        matches!(self, Self::Fence | Self::FenceAll)
+    }
 }
 
 /// An operation, as its callback knows it.
@@ -25,6 +36,7 @@ pub(crate) enum End {
 pub(crate) struct Name {
     pub end: End,
     pub window: u8,
+    /// The target; of those of all processes, 0.
     pub rank: u32,
     /// The request that it is part of, or [`NONE`](crate::request::NONE).
     pub request: u16,
@@ -37,24 +49,33 @@ impl Name {
     }
 
     pub(crate) fn of_cookie(cookie: usize) -> Option<Self> {
-        let ends = [End::Local, End::Remote, End::Both, End::Fence, End::Split];
-        let end = *ends.get(cookie >> 24 & 0xff)?;
+        let end = *End::ALL.get(cookie >> 24 & 0xff)?;
         Some(Self { end, window: (cookie >> 16) as u8, rank: (cookie >> 32) as u32, request: cookie as u16 })
     }
 }
 
 impl Windows {
+    /// The processes that an operation is towards.
+    fn concerned(&mut self, name: Name) -> &mut [WindowPeer] {
+        let peers = self.peers(name.window);
+        if name.end == End::FenceAll {
+            return peers;
+        }
+        let rank = name.rank as usize;
+        peers.get_mut(rank..).and_then(|from| from.get_mut(..1)).unwrap_or_default()
+    }
+
     /// An operation was begun that ends in this way.
     pub(crate) fn begun(&mut self, name: Name) {
-        let Name { end, window, rank, request } = name;
+        let Name { end, window, request, .. } = name;
         let (local, remote) = (matches!(end, End::Local | End::Both), end != End::Local);
         if let Some(win) = self.win(window) {
             win.local += u32::from(local);
             win.remote += u32::from(remote);
         }
-        if let Some(peer) = self.peer(window, rank) {
+        for peer in self.concerned(name) {
             peer.under_way += u32::from(remote);
-            peer.served += u32::from(end == End::Fence);
+            peer.served += u32::from(end.is_fence());
             peer.split += u32::from(end == End::Split);
         }
         if local {
@@ -63,15 +84,15 @@ impl Windows {
     }
 
     pub(crate) fn ended(&mut self, requests: &mut Requests, name: Name, result: Result<()>) {
-        let Name { end, window, rank, request } = name;
+        let Name { end, window, request, .. } = name;
         let (local, remote) = (matches!(end, End::Local | End::Both), end != End::Local);
         if let Some(win) = self.win(window) {
             win.local = win.local.saturating_sub(u32::from(local));
             win.remote = win.remote.saturating_sub(u32::from(remote));
         }
-        if let Some(peer) = self.peer(window, rank) {
+        for peer in self.concerned(name) {
             peer.under_way = peer.under_way.saturating_sub(u32::from(remote));
-            peer.served = peer.served.saturating_sub(u32::from(end == End::Fence));
+            peer.served = peer.served.saturating_sub(u32::from(end.is_fence()));
             peer.split = peer.split.saturating_sub(u32::from(end == End::Split));
         }
         let untold = if local { self.outstanding.part_ended(requests, request, result) } else { result };
@@ -133,7 +154,7 @@ mod tests {
 
     #[test]
     fn p7_a_cookie_says_all_of_an_operation() {
-        for end in [End::Local, End::Remote, End::Both, End::Fence, End::Split] {
+        for end in End::ALL {
             let name = Name { end, window: 200, rank: 3_000_000_001, request: 65_535 };
             assert_eq!(Name::of_cookie(name.cookie()), Some(name));
         }

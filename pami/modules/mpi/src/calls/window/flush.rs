@@ -7,6 +7,7 @@ use super::{At, Window};
 use crate::error::Result;
 use crate::request::NONE;
 use crate::window::ends::{End, Name};
+use pami::GeometryId;
 use pami::client::Node;
 
 impl<N: Node> At<'_, N> {
@@ -30,13 +31,34 @@ impl<N: Node> At<'_, N> {
         Ok(begun)
     }
 
-    fn fence_all(&mut self) -> Result<Option<()>> {
+    /// The same behind those to all processes, which are `geometry`: one by one if messages went to few of them.
+    fn fence_all(&mut self, geometry: GeometryId) -> Result<Option<()>> {
+        let peers = self.state.windows.peers(self.slot);
+        let unfenced = peers.iter().filter(|peer| peer.unfenced).count();
+        if unfenced > 1 && 2 * unfenced > peers.len() {
+            return self.fence_geometry(geometry);
+        }
         while let Some(rank) = self.state.windows.peers(self.slot).iter().position(|peer| peer.unfenced) {
             if self.fence(rank as u32)?.is_none() {
                 return Ok(None);
             }
         }
         Ok(Some(()))
+    }
+
+    fn fence_geometry(&mut self, geometry: GeometryId) -> Result<Option<()>> {
+        let name = Name { end: End::FenceAll, window: self.slot, rank: 0, request: NONE };
+        let begun = taken(self.state.window_protocols()?.one_sided.fence_geometry(
+            self.active,
+            geometry,
+            self.ends.done(name.cookie()),
+        ))?;
+        if begun.is_some() {
+            let windows = &mut self.state.windows;
+            windows.peers(self.slot).iter_mut().for_each(|peer| peer.unfenced = false);
+            windows.begun(name);
+        }
+        Ok(begun)
     }
 }
 
@@ -50,7 +72,7 @@ impl<N: Node> Window<N> {
 
     /// As [`finish`](Self::finish), of all processes.
     pub(super) fn finish_all(&self) -> Result<()> {
-        self.insist(|at| at.fence_all())?;
+        self.insist(|at| at.fence_all(self.communicator.geometry()))?;
         let slot = self.slot;
         self.wait_for(|windows| windows.win(slot).is_none_or(|win| win.remote == 0))
     }

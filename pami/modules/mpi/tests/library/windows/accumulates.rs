@@ -1,7 +1,7 @@
 //! The accumulate family: operators, atomicity, order, and who does the work.
 
 use super::{NONE, contents, data, locked, one, read, window};
-use crate::scene::{room, run, run_with, values};
+use crate::scene::{room, run, run_in, run_with, values};
 use mpi::{Assert, Datatype, LockType, Op, Settings, Target};
 use pami::Split;
 use std::sync::Mutex;
@@ -294,5 +294,29 @@ fn r8_any_number_of_sums_of_a_window_are_under_way_at_once() {
                 win.free().unwrap();
             });
         }
+    }
+}
+
+#[test]
+fn f5_behind_messages_to_most_of_a_window_one_fence_of_its_geometry_is_begun() {
+    const RANKS: u32 = 5;
+    // How many others each accumulates to, and how many fences that takes.
+    for (others, fences) in [(1, 1), (2, 2), (3, 1), (4, 1)] {
+        let settings = Settings { accumulate: Split::TargetOnly, ..Settings::default() };
+        run_in(RANKS, 1, settings, move |mpi, machine| {
+            let comm = mpi.world();
+            let (win, memory) = window::<i32>(&comm, 100);
+            win.fence(NONE).unwrap();
+            let before = machine.fences_of(comm.rank()).len();
+            let fives = data(&[5i32; 100]);
+            for other in 1..=others {
+                let rank = ((comm.rank() + other) % RANKS) as i32;
+                win.accumulate(&fives, &Target::new(rank, 0, 100, Datatype::of::<i32>()), Op::Max).unwrap();
+            }
+            win.fence(Assert::NOSUCCEED).unwrap();
+            assert_eq!(machine.fences_of(comm.rank()).len() - before, fences, "to {others}");
+            assert_eq!(contents::<i32>(&memory), [5; 100]);
+            win.free().unwrap();
+        });
     }
 }
