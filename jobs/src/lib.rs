@@ -273,7 +273,13 @@ pub const USAGE: &[Usage] = &[
         ],
         ..Usage::new("faults", &[])
     },
-    Usage::new("fence", &[]),
+    Usage::new(
+        "fence",
+        &[
+            argument("--shared", Value::Flag, "contexts share their FIFOs"),
+            argument("--deaf", Value::Flag, "a target advances nothing meanwhile: needs an agent core"),
+        ],
+    ),
     Usage::new(
         "gups",
         &[

@@ -3,8 +3,8 @@
 use super::ways::{SIDES, Way, Ways};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use kernel::{
-    Active, Buffer, Completion, Done, Fetched, Get, JobError, Layout, Message, OnFetched, OnPart, OnReceived,
-    Part, Payload, Put, Receive, Received, Rmw, RmwOp, Send, Shared, Task, Update, Width,
+    Active, Buffer, Completion, Done, FenceScope, Fetched, Get, JobError, Layout, Message, OnFetched, OnPart,
+    OnReceived, Part, Payload, Put, Receive, Received, Rmw, RmwOp, Send, Shared, Task, Update, WORLD, Width,
 };
 use pami::endpoint::ClientId;
 use spin::{Mutex, Once};
@@ -26,9 +26,11 @@ pub const KINDS: [OperationKind; 5] = [
     OperationKind::Update,
 ];
 
-/// Places in a region: bytes that handlers took in, the word that updates add to, what was put, the pattern.
+/// Places in a region: bytes that handlers took in, the word that updates add to, that which a task that ignores all looks at,
+/// what was put, the pattern.
 const TAKEN: u32 = 0;
 const ADDED: u32 = 8;
+const SPOKEN: u32 = 16;
 const PLACES: u32 = 64;
 const PATTERN: u32 = PLACES + (COUNT * LONG) as u32;
 /// Bytes of a put or get.
@@ -177,7 +179,7 @@ impl State {
     }
 }
 
-/// Task 0's operations and fences.
+/// A task's operations and fences.
 pub struct Fenced {
     pub ways: Ways,
     state: &'static State,
@@ -315,10 +317,37 @@ impl Fenced {
         self.ways.attempt(way.context, |active| active.fence(target, done))
     }
 
-    /// Begins a fence over all contexts of all tasks.
-    pub fn begin_fence_of_all(&mut self) -> Result<(), JobError> {
+    /// Begins a fence of the puts, gets and updates along a way.
+    pub fn begin_fence_of_rma(&mut self, way: &Way) -> Result<(), JobError> {
+        let (target, done) = (way.target, self.next_fence());
+        self.ways.attempt(way.context, |active| active.fence_rma(target, done))
+    }
+
+    /// Advances nothing until [`speak_up`](Self::speak_up) is meant for this task.
+    pub fn ignore_all(&self) {
+        let memory = self.ways.regions[0].memory();
+        let mut word = [0; 8];
+        while word == [0; 8] {
+            core::hint::spin_loop();
+            let _ = memory.read(SPOKEN as usize, &mut word);
+        }
+    }
+
+    /// Ends the silence of the task at the end of a way.
+    pub fn speak_up(&mut self, way: &Way) -> Result<(), JobError> {
+        let &Way { context, target, region, .. } = way;
+        let op = RmwOp { width: Width::Eight, update: Update::Add(1) };
+        self.ways
+            .attempt(context, |active| active.rmw(Rmw { target, region, offset: SPOKEN, op, done: None }))
+    }
+
+    /// Begins a fence over all contexts of all tasks, or of the geometry of these.
+    pub fn begin_fence_of_all(&mut self, of_geometry: bool) -> Result<(), JobError> {
         let (tasks, done) = (self.ways.task.tasks(), self.next_fence());
-        self.ways.attempt(0, |active| active.fence_tasks(0..tasks, done))
+        self.ways.attempt(0, |active| match of_geometry {
+            true => active.fence_geometry(WORLD, FenceScope::AllContexts, done),
+            false => active.fence_tasks(0..tasks, done),
+        })
     }
 
     /// Waits for the fences.

@@ -16,8 +16,8 @@ fn fence(arch: Arch) -> Run {
     Run::new("fence").arch(arch).torus("2").mode(Mode::Vn).timeout(DEADLINE)
 }
 
-/// Each kind of operation was done over each path before its fence was, and took that path.
-fn every_fence_holds(outcome: &Outcome) {
+/// Each kind of operation was done over each path before its fence was, and took that path; and in both directions at once.
+fn every_fence_holds(outcome: &Outcome, tasks: usize) {
     for path in ["self", "shared memory", "loop-back", "torus"] {
         for kind in ["eager sends", "rendezvous sends", "puts", "gets", "updates"] {
             let begins = format!("{path}: 20 {kind} of ");
@@ -28,8 +28,11 @@ fn every_fence_holds(outcome: &Outcome) {
             assert_eq!(line.ends_with("; 0 bytes on the network"), inside, "{line}");
         }
     }
-    let line = "4 tasks: two fences over all in flight, behind operations of each kind: all done";
-    assert_eq!(count_lines(outcome, line), 1, "{}", outcome.explain());
+    let line = format!(
+        "{tasks} tasks: a fence over all and one of their geometry in flight, behind operations of each kind: all done"
+    );
+    assert_eq!(count_lines(outcome, &line), 1, "{}", outcome.explain());
+    assert_eq!(count_lines(outcome, " at once, then fences: all done"), tasks, "{}", outcome.explain());
 }
 
 /// Place of the packet that `is` it.
@@ -110,7 +113,7 @@ on_both_architectures! {
         let file = folder.path().join("fence.pcap");
         let outcome = fence(arch).pcap(&file).run().unwrap();
         expect_clean(&outcome);
-        every_fence_holds(&outcome);
+        every_fence_holds(&outcome, 4);
         let packets = packets(&file);
         let (there, back) = (in_order(&packets, 0, 1), in_order(&packets, 1, 0));
         // One that was not looked at behind a refused message went again: the last of its packets counts.
@@ -119,14 +122,30 @@ on_both_architectures! {
         let fences = there.iter().enumerate().filter(|(at, packet)| is_fence(packet) && !goes_again(*at));
         let behind: Vec<_> =
             fences.map(|(at, fence)| follow(&there, &back, at, fence.envelope.target)).collect();
-        // One behind each kind of operation, then two for each over two contexts of two tasks.
-        assert_eq!(behind.len(), 5 + 4 * 2 * 2 * 2);
+        // One behind each kind of operation, then two for each over two contexts of two tasks, then one for each in both directions.
+        assert_eq!(behind.len(), 5 + 4 * 2 * 2 * 2 + 5);
         assert!(behind[1] == 20 && behind[0] == 0, "{behind:?}");
     }
 
     fn f6_fences_hold_on_a_bad_wire(arch) {
         let outcome = fence(arch).faults(BAD_WIRE).run().unwrap();
         expect_success_on_a_bad_wire(&outcome, BAD_WIRE);
-        every_fence_holds(&outcome);
+        every_fence_holds(&outcome, 4);
+    }
+
+    fn f5_p3_d7_fences_hold_with_contexts_that_share_fifos_and_an_agent_core(arch) {
+        let run = Run::new("fence").arch(arch).torus("2").harts(2).agent_core(true).timeout(DEADLINE);
+        let outcome = run.args(["--shared", "--deaf"]).run().unwrap();
+        expect_clean(&outcome);
+        every_fence_holds(&outcome, 2);
+        let line = "task 1 advances nothing: puts, gets and updates there, then fences of these: all done";
+        assert_eq!(count_lines(&outcome, line), 1, "{}", outcome.explain());
+    }
+
+    fn f6_d2_fences_hold_on_a_three_dimensional_torus_with_a_bad_wire(arch) {
+        let run = Run::new("fence").arch(arch).torus("2x2x2").harts(2).agent_core(true).timeout(DEADLINE);
+        let outcome = run.args(["--shared"]).faults(BAD_WIRE).run().unwrap();
+        expect_success_on_a_bad_wire(&outcome, BAD_WIRE);
+        every_fence_holds(&outcome, 8);
     }
 }
