@@ -14,7 +14,7 @@ use crate::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use crate::trace::Event;
 use rings::buffer::Source;
 use rings::bulletin::Bulletin;
-use rings::shared::{Place, Shared};
+use rings::shared::{Extent, Shared};
 use zerocopy::IntoBytes;
 
 pub use collective_network::CollectiveNetwork;
@@ -313,14 +313,14 @@ pub trait RemoteMemory: Sized + Send + 'static {
     fn tell_reader(&self, _bulletin: &'static Bulletin) {}
 
     /// Where those that reach this one's memory find `memory`, if they do.
-    fn exposed(&self, _memory: &Shared) -> Option<Place> {
+    fn exposed(&self, _memory: &Shared) -> Option<Extent> {
         None
     }
 
     /// Reads `len` bytes from `offset` of what another context has [exposed](Self::exposed) to `into.1` of that memory: one whose
     /// bulletin this one reads, and which does not take its memory back before this one has said that it reads there no more. Returns
     /// whether both have so much; if not, nothing was read.
-    fn read_exposed(&self, _from: Place, _offset: usize, _into: (&Shared, usize), _len: usize) -> bool {
+    fn read_exposed(&self, _from: Extent, _offset: usize, _into: (&Shared, usize), _len: usize) -> bool {
         false
     }
 

@@ -155,6 +155,7 @@ impl Bulletin {
     /// before.
     #[inline]
     pub fn reach(&self, number: u64, stage: u8) {
+        debug_assert!((1..=LAST_STAGE).contains(&stage), "there are so many stages");
         self.stage.0.store(number | u64::from(stage) << STAGE_SHIFT & STAGES, Ordering::Release);
     }
 

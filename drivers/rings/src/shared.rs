@@ -5,7 +5,7 @@
 //! ends anywhere. No byte is ever accessed in two sizes, so accesses that meet are never undefined: a reader sees each
 //! word as it was before or after a write. [`Shared::update`] is atomic against all others on its word.
 
-mod place;
+mod extent;
 mod scope;
 mod spot;
 mod transfer;
@@ -15,7 +15,7 @@ use crate::sync::Ordering;
 use core::ptr::NonNull;
 use core::slice;
 use core::sync::atomic::AtomicU64;
-pub use place::Place;
+pub use extent::Extent;
 pub use spot::Spot;
 use transfer::{Atomics, Plain};
 

@@ -17,7 +17,7 @@ use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use pami::trace::Event;
 use rings::buffer::Source;
 use rings::bulletin::Bulletin;
-use rings::shared::{Place, Shared};
+use rings::shared::{Extent, Shared};
 
 impl<P: Platform, N: Network> Sending for NodePort<P, N> {
     type Route = NodeRoute;
@@ -293,12 +293,12 @@ impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
         self.unit.shm.bulletin(place.node, place.node == self.unit.node, port)
     }
 
-    fn exposed(&self, memory: &Shared) -> Option<Place> {
+    fn exposed(&self, memory: &Shared) -> Option<Extent> {
         let reached = self.unit.shm.near().is_none() || memory.lies(P::shares);
-        reached.then(|| memory.place())
+        reached.then(|| memory.extent())
     }
 
-    fn read_exposed(&self, from: Place, offset: usize, (into, at): (&Shared, usize), len: usize) -> bool {
+    fn read_exposed(&self, from: Extent, offset: usize, (into, at): (&Shared, usize), len: usize) -> bool {
         if self.unit.shm.near().is_some() && !P::shares(from.start, from.len) {
             return false;
         }

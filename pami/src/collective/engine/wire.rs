@@ -15,7 +15,7 @@ use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionId, RemoteData};
 use crate::transport::Transport;
 use rings::bulletin::Bulletin;
-use rings::shared::{Place, Shared};
+use rings::shared::{Extent, Shared};
 use zerocopy::byteorder::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -285,14 +285,14 @@ impl<'a, P: Port> Wire<'a, P> {
     }
 
     /// Where others find this memory, if they reach it.
-    pub(super) fn exposed(&self, memory: &Shared) -> Option<Place> {
+    pub(super) fn exposed(&self, memory: &Shared) -> Option<Extent> {
         self.port.exposed(memory)
     }
 
     /// Reads so many bytes of what another one has exposed. `false` if it has not so many.
     pub(super) fn read_exposed(
         &self,
-        from: Place,
+        from: Extent,
         offset: usize,
         into: (&Shared, usize),
         len: usize,

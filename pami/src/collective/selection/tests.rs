@@ -304,7 +304,7 @@ fn a5_ranks_that_share_a_node_use_their_domains() {
     use Collective::{Alltoall, Exscan, Scan};
     for collective in Collective::ALL {
         let mut query = rich(collective, 64, 64);
-        (query.metadata.class_route, query.metadata.bulletins) = (false, false);
+        (query.metadata.class_route, query.metadata.bulletins, query.metadata.reach) = (false, false, false);
         query.placement.per_node = 8;
         let by_affinity = query.choose(None).unwrap().algorithm == Algorithm::Affinity;
         // Where a tree of leaders takes longer it is not chosen: measured by `affinity --path`, 11270 instructions for 8659.

@@ -22,7 +22,7 @@ use pami::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use pami::topology::{TorusCoord, TorusShape};
 use rings::buffer::{Buffer, CONTROL_BYTES, Source};
 use rings::bulletin::Bulletin;
-use rings::shared::{Place, Shared, Update, Width};
+use rings::shared::{Extent, Shared, Update, Width};
 use std::any::{Any, TypeId};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -330,7 +330,7 @@ impl RemoteMemory for TestPort {
         self.world.lock().bulletin(of)
     }
 
-    fn exposed(&self, memory: &Shared) -> Option<Place> {
+    fn exposed(&self, memory: &Shared) -> Option<Extent> {
         let state = &mut *self.world.lock();
         if state.hides == Some(self.me.task()) {
             return None;
@@ -338,11 +338,11 @@ impl RemoteMemory for TestPort {
         if !state.exposed.iter().any(|known| known.is_same(memory)) {
             state.exposed.push(memory.clone());
         }
-        Some(memory.place())
+        Some(memory.extent())
     }
 
-    fn read_exposed(&self, from: Place, offset: usize, (into, at): (&Shared, usize), len: usize) -> bool {
-        let exposed = self.world.lock().exposed.iter().find(|known| known.place() == from).cloned();
+    fn read_exposed(&self, from: Extent, offset: usize, (into, at): (&Shared, usize), len: usize) -> bool {
+        let exposed = self.world.lock().exposed.iter().find(|known| known.extent() == from).cloned();
         exposed.is_some_and(|memory| memory.copy(offset, into, at, len).is_ok())
     }
 

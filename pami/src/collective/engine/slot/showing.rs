@@ -11,7 +11,7 @@ use crate::collective::{Algorithm, Call, Shown, Span, Step, direct};
 use crate::device::Port;
 use crate::error::OperationError;
 use rings::bulletin::{Bulletin, PageView};
-use rings::shared::{Place, Shared};
+use rings::shared::{Extent, Shared};
 
 /// Words that say where a span lies.
 const PLACE: usize = 3;
@@ -124,7 +124,7 @@ impl<A> CollectiveInFlight<A> {
             return Some([1, 0, 0]);
         }
         let (memory, at) = self.areas.place(self.areas.piece(span))?;
-        let Place { start, len } = wire.exposed(memory)?;
+        let Extent { start, len } = wire.exposed(memory)?;
         Some([start, len, at].map(|word| word as u64))
     }
 
@@ -201,7 +201,7 @@ impl<A> CollectiveInFlight<A> {
             Err(carried) => return carried,
         };
         let word = |at: usize| shown.word((of as usize * PLACE + at) * size_of::<u64>()) as usize;
-        let (place, base) = (Place { start: word(0), len: word(1) }, word(2));
+        let (place, base) = (Extent { start: word(0), len: word(1) }, word(2));
         if place.start == 0 {
             return self.go_instead(entry);
         }

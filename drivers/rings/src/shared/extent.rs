@@ -6,7 +6,7 @@ use core::ptr::{self, NonNull};
 
 /// Where some memory in shared use lies, all of it: two words that can be told to others. Holds nothing of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct Extent {
     /// Its first byte's address.
     pub start: usize,
     /// Its bytes.
@@ -15,13 +15,13 @@ pub struct Place {
 
 impl Shared {
     /// Where it lies.
-    pub fn place(&self) -> Place {
+    pub fn extent(&self) -> Extent {
         let (data, len) = self.bytes();
-        Place { start: data.as_ptr().expose_provenance(), len }
+        Extent { start: data.as_ptr().expose_provenance(), len }
     }
 }
 
-impl Place {
+impl Extent {
     /// Copies `len` bytes from `offset` on to `at` in `to`, which is other memory.
     ///
     /// # Errors
@@ -63,8 +63,8 @@ mod tests {
         let memory =
             unsafe { Buffer::over(whole.as_mut_ptr().wrapping_add(skip), LEN, control) }.unwrap().share();
         memory.write(0, &bytes).unwrap();
-        let place = memory.place();
-        let room = Box::leak(std::vec![0; LEN + crate::buffer::CONTROL_BYTES + 16].into_boxed_slice());
+        let extent = memory.extent();
+        let room = Box::leak(std::vec![0; LEN + crate::buffer::CONTROL_BYTES + 64].into_boxed_slice());
         let into = Buffer::new(room).unwrap().share();
         for offset in 0..=LEN {
             for len in 0..=LEN - offset {
@@ -72,16 +72,16 @@ mod tests {
                     continue;
                 }
                 // SAFETY: the memory is in shared use.
-                unsafe { place.copy(offset, &into, 0, len) }.unwrap();
+                unsafe { extent.copy(offset, &into, 0, len) }.unwrap();
                 let mut read = std::vec![0; len];
                 into.read(0, &mut read).unwrap();
                 assert_eq!(read, bytes[offset..offset + len]);
             }
             // SAFETY: as above.
-            let beyond = unsafe { place.copy(offset, &into, 0, LEN - offset + 1) };
+            let beyond = unsafe { extent.copy(offset, &into, 0, LEN - offset + 1) };
             assert_eq!(beyond, Err(Misplaced::Bounds));
         }
         // SAFETY: as above.
-        assert_eq!(unsafe { place.copy(usize::MAX, &into, 0, 2) }, Err(Misplaced::Bounds));
+        assert_eq!(unsafe { extent.copy(usize::MAX, &into, 0, 2) }, Err(Misplaced::Bounds));
     }
 }
