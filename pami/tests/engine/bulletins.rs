@@ -121,7 +121,8 @@ fn h5_what_goes_by_messages_in_between_keeps_no_page_from_being_free() {
         let mut stage = showing(2, between as u64, LIMITS);
         let members = stage.everyone();
         let sum = |number: usize| {
-            let algorithm = if number % between == 0 { Algorithm::SharedMemory } else { Algorithm::Binomial };
+            let algorithm =
+                if number.is_multiple_of(between) { Algorithm::SharedMemory } else { Algorithm::Binomial };
             let case = case(Collective::Allreduce, 2, 2);
             (Case { salt: number as u64, algorithm: Some(algorithm), ..case }, members)
         };

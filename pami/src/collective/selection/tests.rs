@@ -354,7 +354,8 @@ fn a5_blocks_go_by_affinity_from_any_root_and_however_ranks_are_numbered() {
     {
         for (bytes, expected) in [(8, true), (most, true), (1 << 20, false)] {
             let mut query = rich(collective, 64, bytes);
-            (query.metadata.class_route, query.metadata.bulletins, query.metadata.reach) = (false, false, false);
+            (query.metadata.class_route, query.metadata.bulletins, query.metadata.reach) =
+                (false, false, false);
             (query.metadata.ordered_domains, query.metadata.node_ranges) = (false, false);
             query.placement.per_node = 8;
             let by_affinity = query.choose(None).unwrap().algorithm == Algorithm::Affinity;
