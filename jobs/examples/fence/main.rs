@@ -122,6 +122,23 @@ fn over_all_tasks(fenced: &mut Fenced) -> Result<bool, JobError> {
     Ok(good)
 }
 
+/// Operations of one kind along a way, then the fence that `fence` begins. Returns whether they are done.
+fn behind_operations(
+    fenced: &mut Fenced,
+    way: &Way,
+    kind: OperationKind,
+    fence: fn(&mut Fenced, &Way) -> Result<(), JobError>,
+) -> Result<bool, JobError> {
+    fenced.next_round();
+    fenced.prepare(way, kind)?;
+    for number in 0..COUNT {
+        fenced.begin(way, kind, number)?;
+    }
+    fence(fenced, way)?;
+    fenced.end_fences()?;
+    fenced.is_done(way, kind)
+}
+
 /// The task that is where `of` is, on a node half of all nodes away.
 fn opposite(task: &Task, of: u32) -> u32 {
     let (map, nodes) = (task.map(), task.shape().nodes());
@@ -137,14 +154,7 @@ fn in_both_directions(fenced: &mut Fenced) -> Result<bool, JobError> {
     let way = fenced.ways.way("", 0, other, 0, true)?;
     let mut good = true;
     for kind in KINDS {
-        fenced.next_round();
-        fenced.prepare(&way, kind)?;
-        for number in 0..COUNT {
-            fenced.begin(&way, kind, number)?;
-        }
-        fenced.begin_fence(&way)?;
-        fenced.end_fences()?;
-        good &= fenced.is_done(&way, kind)?;
+        good &= behind_operations(fenced, &way, kind, Fenced::begin_fence)?;
     }
     defmt::println!(
         "task {=u32}: operations to and from task {=u32} at once, then fences: {=str}",
@@ -168,14 +178,7 @@ fn with_a_deaf_target(fenced: &mut Fenced) -> Result<bool, JobError> {
     let way = fenced.ways.way("", 0, deaf, 0, true)?;
     let mut good = true;
     for kind in [OperationKind::Put, OperationKind::Get, OperationKind::Update] {
-        fenced.next_round();
-        fenced.prepare(&way, kind)?;
-        for number in 0..COUNT {
-            fenced.begin(&way, kind, number)?;
-        }
-        fenced.begin_fence_of_rma(&way)?;
-        fenced.end_fences()?;
-        good &= fenced.is_done(&way, kind)?;
+        good &= behind_operations(fenced, &way, kind, Fenced::begin_fence_of_rma)?;
     }
     fenced.speak_up(&way)?;
     defmt::println!(

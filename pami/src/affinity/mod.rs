@@ -138,7 +138,7 @@ impl<'a> Domains<'a> {
         if harts.len() != map.tasks_per_node() as usize {
             return Err(DomainsError::Count { tasks: map.tasks_per_node(), places: harts.len() });
         }
-        Self { map, crew: 1, harts, stride: 1, radix }.checked()
+        Self::of_crews(map, 1, harts, 1, radix)
     }
 
     /// Domains of crews of so many ranks, which share a hart: `map` places crews, those of each node at the first of `harts` and
@@ -150,17 +150,13 @@ impl<'a> Domains<'a> {
         stride: u32,
         radix: [u32; LEVELS.len()],
     ) -> Result<Self, DomainsError> {
-        Self { map, crew, harts, stride, radix }.checked()
-    }
-
-    fn checked(self) -> Result<Self, DomainsError> {
-        if let Some(before) = self.harts.windows(2).position(|pair| pair[0] > pair[1]) {
+        if let Some(before) = harts.windows(2).position(|pair| pair[0] > pair[1]) {
             return Err(DomainsError::Order(before + 1));
         }
-        if let Some(level) = LEVELS.into_iter().find(|&level| self.radix[level as usize] == 0) {
+        if let Some(level) = LEVELS.into_iter().find(|&level| radix[level as usize] == 0) {
             return Err(DomainsError::Radix(level));
         }
-        Ok(self)
+        Ok(Self { map, crew, harts, stride, radix })
     }
 
     /// All that they are, in words that can be compared.

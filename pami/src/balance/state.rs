@@ -217,12 +217,12 @@ impl ProcessState {
     }
 
     /// Whether the target is to answer its last chunk.
-    pub(crate) fn answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         self.answered
     }
 
     /// It is, or is not.
-    pub(crate) fn is_answered(&mut self, answered: bool) {
+    pub(crate) fn set_answered(&mut self, answered: bool) {
         self.answered = answered;
     }
 

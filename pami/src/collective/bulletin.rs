@@ -38,7 +38,10 @@ pub(super) fn steps(call: &Call, at: usize, out: &mut Round) -> bool {
     match call.collective {
         Collective::Barrier if theirs => out.look(of),
         Collective::Broadcast if theirs && of == call.root => out.fetch(of, 0, call.vector(Area::Output)),
-        Collective::Reduce | Collective::Allreduce if has_result(call) => combine(call, of, out),
+        Collective::Reduce | Collective::Allreduce if has_result(call) => {
+            let spans = [call.vector(Area::Output), own_operand(call), call.vector(Area::Scratch)];
+            combine(call, of, spans, |out, into| out.fetch(of, 0, into), out);
+        }
         Collective::Allgather if theirs => out.fetch(of, 0, call.block(Area::Output, of)),
         Collective::Alltoall if theirs => {
             out.fetch(of, call.blocks.start(call.rank), call.sources.span(Area::Output, of));
@@ -81,15 +84,21 @@ fn show(call: &Call, out: &mut Round) {
     }
 }
 
-/// The operand of one rank more, behind those of the ranks before it.
-fn combine(call: &Call, of: u32, out: &mut Round) {
-    let (result, arrival) = (call.vector(Area::Output), call.vector(Area::Scratch));
+/// Combines the operand of one rank more, behind those of the ranks before it, into `result`. The own one is `own`; the others are
+/// read into `arrival`, the first straight away into the result.
+pub(super) fn combine(
+    call: &Call,
+    of: u32,
+    [result, own, arrival]: [Span; 3],
+    read: impl FnOnce(&mut Round, Span),
+    out: &mut Round,
+) {
     match (of, of == call.rank) {
-        (0, true) => out.copy(result, own_operand(call)),
-        (0, false) => out.fetch(of, 0, result),
-        (_, true) => out.reduce(result, own_operand(call), Order::IntoFirst),
+        (0, true) => out.copy(result, own),
+        (0, false) => read(out, result),
+        (_, true) => out.reduce(result, own, Order::IntoFirst),
         (_, false) => {
-            out.fetch(of, 0, arrival);
+            read(out, arrival);
             out.reduce(result, arrival, Order::IntoFirst);
         }
     }

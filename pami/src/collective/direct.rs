@@ -11,9 +11,9 @@
 //! A vector is divided: each rank combines one part of it, in the order of ranks, and reads the others'. Before it reads anything
 //! each sees that all ranks' memory is reached; if not, all take [another algorithm](instead).
 
+use super::bulletin::combine;
 use super::call::{Algorithm, Call, Collective};
 use super::step::{Area, Round, Shown, Span};
-use crate::operator::Order;
 use crate::partition::Partition;
 use rings::bulletin::PAGE_BYTES;
 
@@ -90,7 +90,6 @@ pub(super) fn steps(call: &Call, at: usize, out: &mut Round) -> bool {
         return true;
     }
     let (round, of) = ((at - 1) / size, (at - 1) % size);
-    let ordered = of as u32;
     let turned = call.ahead(of as u32);
     let theirs = turned != call.rank;
     match (call.collective, round) {
@@ -113,7 +112,12 @@ pub(super) fn steps(call: &Call, at: usize, out: &mut Round) -> bool {
             let from = call.blocks.start(call.rank);
             out.pull(turned, Shown::Operand, from, call.sources.span(Area::Output, turned));
         }
-        (what, 1) if what.reduces() => combine(call, ordered, out),
+        (what, 1) if what.reduces() => {
+            let (part, ordered) = (part(call, call.rank), of as u32);
+            let spans = [combined(call), own_operand(call), Span::new(Area::Scratch, 0, part.len)];
+            let read = |out: &mut Round, into| out.pull(ordered, Shown::Operand, part.offset, into);
+            combine(call, ordered, spans, read, out);
+        }
         (Collective::Allreduce, 2) if theirs => collect(call, turned, out),
         (Collective::Reduce, 2) if theirs && call.is_root() => collect(call, turned, out),
         (_, 2) if theirs => out.await_stage(turned, COMBINED),
@@ -169,21 +173,6 @@ fn expose(call: &Call, out: &mut Round) {
             let (own, kept) = (Span { area: operand.area, ..part(call, call.rank) }, own_operand(call));
             out.copy(kept, own);
             out.expose(operand, combined(call));
-        }
-    }
-}
-
-/// The operand of one rank more, behind those of the ranks before it.
-fn combine(call: &Call, of: u32, out: &mut Round) {
-    let (own, result) = (part(call, call.rank), combined(call));
-    let arrival = Span::new(Area::Scratch, 0, own.len);
-    match (of, of == call.rank) {
-        (0, true) => out.copy(result, own_operand(call)),
-        (0, false) => out.pull(of, Shown::Operand, own.offset, result),
-        (_, true) => out.reduce(result, own_operand(call), Order::IntoFirst),
-        (_, false) => {
-            out.pull(of, Shown::Operand, own.offset, arrival);
-            out.reduce(result, arrival, Order::IntoFirst);
         }
     }
 }

@@ -34,7 +34,7 @@ impl<P: Port> Active<P> {
     ) -> Result<(), SendError> {
         let path = self.transport.path_to(&self.port, target)?;
         let room = terms.room(&self.operations)?;
-        self.begin_fence(Some(path), target, Targets::One(target), done, (room, terms));
+        self.begin_fence::<T>(room, Some(path), target, Targets::One(target), done);
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl<P: Port> Active<P> {
         }
         let room = terms.room(&self.operations)?;
         let targets = Targets::Contexts(tasks, contexts);
-        self.begin_fence(None, self.transport.me(), targets, done, (room, terms));
+        self.begin_fence::<T>(room, None, self.transport.me(), targets, done);
         Ok(())
     }
 
@@ -109,18 +109,18 @@ impl<P: Port> Active<P> {
         }
         let contexts = (scope == FenceScope::AllContexts).then_some(self.contexts);
         let targets = Targets::Geometry(geometry, contexts);
-        self.begin_fence(None, self.transport.me(), targets, done, (room, terms));
+        self.begin_fence::<T>(room, None, self.transport.me(), targets, done);
         Ok(())
     }
 
     #[inline(always)]
     fn begin_fence<T: Terms<P>>(
         &mut self,
+        room: T::Room,
         path: Option<Path>,
         target: Endpoint,
         targets: Targets,
         done: Done<P>,
-        (room, _): (T::Room, T),
     ) {
         let operation = Operation {
             path,

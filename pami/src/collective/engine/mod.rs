@@ -268,10 +268,7 @@ impl<A> Engine<A> {
 
     /// Whether nothing becomes of the collectives in flight before something arrives, if the last advance moved none.
     pub(crate) fn is_stalled(&self) -> bool {
-        !self.calls
-            && !self.queue.must_retry()
-            && !self.answers
-            && self.leaving.is_empty()
+        self.only_runs()
             // Of several that wait on bulletins only one is looked at.
             && (matches!(self.on_bulletins, OnBulletins::Nothing) || self.slots.len() == 1)
             && self.slots.values().all(CollectiveInFlight::is_stalled)
@@ -280,12 +277,13 @@ impl<A> Engine<A> {
     /// Whether all that is under way is a collective on bulletins, of which [`sees`](Self::sees) tells when it is to go on.
     #[inline]
     pub(crate) fn is_on_bulletins_alone(&self) -> bool {
-        !matches!(self.on_bulletins, OnBulletins::Nothing)
-            && self.slots.len() == 1
-            && !self.calls
-            && !self.queue.must_retry()
-            && !self.answers
-            && self.leaving.is_empty()
+        !matches!(self.on_bulletins, OnBulletins::Nothing) && self.slots.len() == 1 && self.only_runs()
+    }
+
+    /// Whether there is nothing to do but for collectives in flight.
+    #[inline(always)]
+    fn only_runs(&self) -> bool {
+        !self.calls && !self.queue.must_retry() && !self.answers && self.leaving.is_empty()
     }
 
     /// Whether what a collective waits for on a bulletin has come, or it is over.

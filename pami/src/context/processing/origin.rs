@@ -116,7 +116,7 @@ impl<P: Port> Active<P> {
                         .and_then(|part| self.part(part))
                         .is_some_and(|part| part.remote_done.is_some());
                 // Within the node what is added here waits for what is on its way, and memory is lent.
-                state.is_answered(told || matches!(path, Path::Local(_)));
+                state.set_answered(told || matches!(path, Path::Local(_)));
                 let queued = self.queue_chunks(&mut state, &mut bounds, path, target, message);
                 state.goes_by(bounds);
                 queued
@@ -225,7 +225,7 @@ impl<P: Port> Active<P> {
             recipe,
             left: recipe.sub_operations().difference(steps),
             wanted: state.wanted(),
-            last: last && state.answered(),
+            last: last && state.is_answered(),
             lent: lent[0].is_some(),
         };
         let (origin, offset) = (self.transport.me(), piece.start);
@@ -290,7 +290,7 @@ impl<P: Port> Active<P> {
         if operation.awaits == Awaits::Other {
             return state.memory().is_none();
         }
-        let (part, ended) = (state.part(), !state.awaits() || !state.answered());
+        let (part, ended) = (state.part(), !state.awaits() || !state.is_answered());
         let result = state.fault().map_or(Ok(()), |fault| Err(OperationError::Region(fault)));
         let sent = state.all_queued();
         if ended {

@@ -1,4 +1,5 @@
-//! The steps of a collective whose members reach each other's memory: what it shows, and what it reads of others.
+//! The steps of a collective that take no messages and no network: within a member's memory, and between members that reach each other's,
+//! what one shows, and what it reads of others.
 
 use super::super::bulletins::Awaited;
 use super::super::early::EarlyMessages;
@@ -7,7 +8,7 @@ use super::super::wire::Wire;
 use super::run::Carried;
 use super::{CollectiveInFlight, Phase};
 use crate::collective::memory::Demand;
-use crate::collective::{Algorithm, Call, Shown, Span, Step, direct};
+use crate::collective::{Algorithm, Call, Order, Shown, Span, Step, direct};
 use crate::device::Port;
 use crate::error::OperationError;
 use rings::bulletin::{Bulletin, PageView};
@@ -36,17 +37,9 @@ impl<A> CollectiveInFlight<A> {
                 continue;
             };
             let carried = match step {
-                Step::Copy { into, from } => {
-                    if self.copy(into, from) {
-                        Carried::Done
-                    } else {
-                        Carried::Part
-                    }
-                }
-                Step::Reduce { into, from, order } if call_users || !self.has_users_operator() => {
-                    if self.reduce(into, from, order) { Carried::Done } else { Carried::Part }
-                }
-                Step::Reduce { .. } => Carried::Blocked,
+                Step::Reduce { .. } if !call_users && self.has_users_operator() => Carried::Blocked,
+                Step::Reduce { into, from, order } => self.reduce(into, from, order),
+                Step::Copy { into, from } => self.copy(into, from),
                 step => self.carry_on_bulletins(step, entry, wire),
             };
             if !matches!(carried, Carried::Done) {
@@ -94,6 +87,33 @@ impl<A> CollectiveInFlight<A> {
             Step::Await { from, stage } => self.await_stage(from, stage, entry),
             _ => Carried::Blocked,
         }
+    }
+
+    /// Whether the application combines.
+    pub(super) fn has_users_operator(&self) -> bool {
+        self.reducer.is_some_and(|it| it.is_user())
+    }
+
+    /// Goes on with a reduction, from `position`.
+    pub(super) fn reduce(&mut self, into: Span, from: Span, order: Order) -> Carried {
+        let pieces = (self.areas.piece(into), self.areas.piece(from));
+        let Some(reducer) = &self.reducer else { return Carried::Done };
+        let position = self.areas.reduce(reducer, pieces, order, self.position);
+        self.comes_to(position, pieces.0.len)
+    }
+
+    /// Goes on with a copy, from `position`.
+    pub(super) fn copy(&mut self, into: Span, from: Span) -> Carried {
+        let pieces = (self.areas.piece(into), self.areas.piece(from));
+        let position = self.areas.copy(pieces, self.position);
+        self.comes_to(position, pieces.0.len)
+    }
+
+    /// A step has come to `position` of `len` bytes.
+    fn comes_to(&mut self, position: usize, len: usize) -> Carried {
+        let ends = position >= len;
+        self.position = if ends { 0 } else { position };
+        if ends { Carried::Done } else { Carried::Part }
     }
 
     /// Shows what the others read.
@@ -212,8 +232,7 @@ impl<A> CollectiveInFlight<A> {
             self.fail(OperationError::Mismatch(rank));
             return Carried::Done;
         };
-        self.position = position;
-        if self.ends(piece.len) { Carried::Done } else { Carried::Part }
+        self.comes_to(position, piece.len)
     }
 
     /// Tells the others of a stage.
