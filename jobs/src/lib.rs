@@ -231,7 +231,7 @@ pub const USAGE: &[Usage] = &[
                 Value::List(
                     "any of chosen, dissemination, binomial, n-ary, flat, pipeline, rectangle, scatter-allgather, \
                      recursive-doubling, rabenseifner, recursive-halving, ring, bruck, pairwise, gather-broadcast, \
-                     affinity, tree-network and shared-memory",
+                     affinity, tree-network, shared-memory and direct-read",
                     is_algorithm,
                     "names no algorithm: see --list",
                 ),

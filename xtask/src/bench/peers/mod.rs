@@ -2,7 +2,8 @@
 //! (SPEC H-6).
 //!
 //! Peers take turns, so that what else befalls the machine befalls all; `probe` looks at the cores before and after
-//! each run, and `results` drops the runs that it speaks against. A peer that cannot be had is a row that says so.
+//! each run, `results` drops the runs that it speaks against, and such a run is made again a few times. A peer that cannot
+//! be had is a row that says so.
 
 mod catalogue;
 mod deadline;
@@ -34,6 +35,13 @@ const JOB: &str = "peers";
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Runs of one peer for the same rows that may fail before it is left out.
 const MOST_FAILED: u32 = 2;
+/// Probes before the first run, of which what is typical of the cores is known.
+const WARM: usize = 40;
+/// So often a run is made that probes speak against, and so many probes are waited for cores that a run counts beside.
+const MOST_TRIES: u32 = 4;
+const MOST_WAITED: u32 = 40;
+/// Between two such probes.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Rows in the picture, as far as they are measured.
 const PICTURE: [&str; 8] =
     ["half-8", "half-64k", "rate-8", "barrier", "allreduce-8", "alltoall-8-16", "memory", "insn-send"];
@@ -97,7 +105,7 @@ pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
     }
     // What is started from here on has the two cores alone.
     probe::bind(&cores)?;
-    let mut best = probe::probe(cores)?;
+    warm(&mut report, cores, voice)?;
     let launches =
         ready.iter().flat_map(|ready| launches(ready.peer, &rows).into_iter().map(move |it| (ready, it)));
     let mut launches: Vec<_> = launches.map(|(ready, launch)| (ready, launch, 0)).collect();
@@ -106,7 +114,7 @@ pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
             let run = Run { ready, launch, round, cores, scratch: scratch.path() };
             let name = ready.peer.name;
             voice.busy(&format!("round {} of {}: {name}, {}", round + 1, options.runs, run.what()));
-            *failed += u32::from(!run.add_to(&mut report, &mut best, voice)?);
+            *failed += u32::from(!run.until_it_counts(&mut report, voice)?);
         }
     }
     voice.idle();
@@ -114,6 +122,25 @@ pub fn peers(options: &Options, voice: &Voice) -> Result<String> {
     let file = options.json.clone().unwrap_or_else(|| workspace::target().join("pamir/peers.json"));
     write(&report, &rows, &file, voice)?;
     Ok(text)
+}
+
+/// Looks at the cores for a while, and says at once if runs hardly count beside them.
+fn warm(report: &mut Report, cores: [usize; 2], voice: &Voice) -> Result<()> {
+    for _ in 0..WARM {
+        ensure_wanted()?;
+        report.warm.push(probe::probe(cores)?);
+        std::thread::sleep(PAUSE);
+    }
+    let Some(typical) = report.typical() else { return Ok(()) };
+    let objections = report.warm.iter().filter_map(|probe| probe.objection(&typical));
+    let (count, last) = (objections.clone().count(), objections.last());
+    if let Some(reason) = last.filter(|_| count * 4 > WARM * 3 && !report.all_count) {
+        voice.say(&format!(
+            "{count} of {WARM} probes speak against these cores, the last one as {reason}: few runs will count; \
+             measure where nothing else runs, with other --cores, or with --keep-all"
+        ));
+    }
+    Ok(())
 }
 
 /// What is measured at once.
@@ -136,22 +163,55 @@ impl Run<'_> {
     /// Of it, in words.
     fn what(&self) -> String {
         match self.launch.rows[..] {
-            [row] if row.method() == Method::Benchmark => row.name.to_owned(),
+            [row] => row.name.to_owned(),
             _ => format!("{} tasks", self.launch.tasks),
         }
     }
 
+    /// Does it, and again if probes speak against it. Returns whether it came to its end.
+    fn until_it_counts(&self, report: &mut Report, voice: &Voice) -> Result<bool> {
+        for _ in 0..MOST_TRIES {
+            if !self.add_to(report, voice)? {
+                return Ok(false);
+            }
+            let last = report.runs.last().zip(report.typical());
+            if last.is_none_or(|(run, typical)| report.objection(run, &typical).is_none()) {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// A probe that nothing is to be said against, or the last one that was waited for.
+    fn probe_before(&self, report: &Report) -> Result<probe::Probe> {
+        let mut probe = probe::probe(self.cores)?;
+        let Some(typical) = report.typical().filter(|_| self.is_probed(report)) else { return Ok(probe) };
+        for _ in 0..MOST_WAITED {
+            if probe.objection(&typical).is_none() {
+                break;
+            }
+            ensure_wanted()?;
+            std::thread::sleep(PAUSE);
+            probe = probe::probe(self.cores)?;
+        }
+        Ok(probe)
+    }
+
+    /// Whether probes can speak against it.
+    fn is_probed(&self, report: &Report) -> bool {
+        self.launch.method == Method::Timed && !report.all_count
+    }
+
     /// Does it between two probes. Returns whether it came to its end; what it gave until then counts.
-    fn add_to(&self, report: &mut Report, best: &mut probe::Probe, voice: &Voice) -> Result<bool> {
+    fn add_to(&self, report: &mut Report, voice: &Voice) -> Result<bool> {
         let &Launch { tasks, method, ref rows } = self.launch;
         let (name, program) = (self.ready.peer.name, self.ready.program_of(rows));
         ensure_wanted()?;
-        let before = probe::probe(self.cores)?;
+        let before = self.probe_before(report)?;
         let mut values = launch::Values::new();
         let result = launch::command(self.ready, rows, tasks, self.cores, self.scratch)
             .and_then(|command| launch::launch(command, program, rows, DEADLINE, &mut values));
         let after = probe::probe(self.cores)?;
-        *best = best.best(before).best(after);
         if let Err(error) = &result {
             ensure_wanted()?;
             voice.say(&format!("{name}, {}, failed: {error:#}", self.what()));
@@ -177,14 +237,14 @@ fn ensure_wanted() -> Result<()> {
     Ok(())
 }
 
-/// The launches that measure `rows` of a peer; of benchmarks each is one.
+/// The launches that measure `rows` of a peer. A benchmark is one of its own, and a timed row of two tasks, so that probes are
+/// close to it; more tasks than cores take longer to start than to measure.
 fn launches(peer: &Peer, rows: &[&'static Row]) -> Vec<Launch> {
     let mut launches: Vec<Launch> = Vec::new();
     for &row in rows.iter().filter(|row| peer.measures(row)) {
         let (tasks, method) = (row.tasks, row.method());
-        let joins = |launch: &&mut Launch| {
-            method != Method::Benchmark && (launch.tasks, launch.method) == (tasks, method)
-        };
+        let alone = method == Method::Benchmark || method == Method::Timed && tasks == 2;
+        let joins = |launch: &&mut Launch| !alone && (launch.tasks, launch.method) == (tasks, method);
         match launches.iter_mut().find(joins) {
             Some(launch) => launch.rows.push(row),
             None => launches.push(Launch { tasks, method, rows: vec![row] }),
@@ -242,6 +302,7 @@ fn write(report: &Report, rows: &[&Row], file: &Path, voice: &Voice) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::slice::from_ref;
 
     #[test]
     fn h6_rows_of_as_many_tasks_are_one_launch_and_peers_are_asked_for_what_they_can_have() {
@@ -252,13 +313,13 @@ mod tests {
             let names = |rows: Vec<&Row>| rows.iter().map(|row| row.name).collect::<Vec<_>>();
             launches.into_iter().map(|launch| (launch.tasks, names(launch.rows))).collect::<Vec<_>>()
         };
-        let two = (2, vec!["half-8", "barrier"]);
+        let two = [(2, vec!["half-8"]), (2, vec!["barrier"])];
         let (held, stepped) = ((2, vec!["memory"]), (2, vec!["insn-send"]));
-        assert_eq!(all("ring"), [two.clone(), stepped.clone()]);
-        assert_eq!(all("gasnet"), [two.clone(), held.clone(), stepped.clone()]);
+        assert_eq!(all("ring"), [&two[..], from_ref(&stepped)].concat());
+        assert_eq!(all("gasnet"), [&two[..], &[held.clone(), stepped.clone()]].concat());
         let benchmarks = [(2, vec!["npb-is"]), (2, vec!["npb-ep"])];
-        let mpi = [two, (16, vec!["alltoall-8-16"]), held.clone()].into_iter().chain(benchmarks);
-        let mpi: Vec<_> = mpi.chain([stepped.clone()]).collect();
+        let more = [(16, vec!["alltoall-8-16"]), held.clone()];
+        let mpi = [&two[..], &more, &benchmarks, from_ref(&stepped)].concat();
         assert_eq!(all("mpich-pypi"), mpi);
         assert_eq!(all("pamir"), mpi);
         assert_eq!(all("ucx-debian"), [(2, vec!["half-8"]), held, stepped]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::catalogue::{Kind, Method, PEERS, Peer, Row};
-use super::probe::Probe;
+use super::probe::{Probe, Typical};
 
 /// All of a session; the JSON file is this.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -22,6 +22,8 @@ pub struct Report {
     pub rounds: u32,
     /// Runs that probes speak against count too.
     pub all_count: bool,
+    /// Before the first run.
+    pub warm: Vec<Probe>,
     /// In the order of a round.
     pub peers: Vec<PeerReport>,
     /// In the order in which they were.
@@ -56,6 +58,11 @@ pub struct RunReport {
     pub probes: [Probe; 2],
     /// By row.
     pub values: BTreeMap<String, f64>,
+}
+
+/// The middle one, or the mean of the middle two; `None` of nothing.
+pub fn median(values: Vec<f64>) -> Option<f64> {
+    Summary::of(values).map(|summary| summary.median)
 }
 
 /// Of the runs that count.
@@ -96,22 +103,23 @@ pub enum Cell {
 }
 
 impl Report {
-    /// What these cores can do: the best of all probes.
-    pub fn best(&self) -> Option<Probe> {
-        self.runs.iter().flat_map(|run| run.probes).reduce(Probe::best)
+    /// What is typical of these cores.
+    pub fn typical(&self) -> Option<Typical> {
+        let warm = self.warm.iter().copied();
+        Typical::of(warm.chain(self.runs.iter().flat_map(|run| run.probes)))
     }
 
     /// Why a run does not count. How fast the cores were is nothing to memory and to instructions.
-    fn objection(&self, run: &RunReport, best: &Probe) -> Option<&'static str> {
+    pub fn objection(&self, run: &RunReport, typical: &Typical) -> Option<&'static str> {
         let all_count = self.all_count || run.method != Method::Timed;
-        run.probes.iter().find_map(|probe| probe.objection(best)).filter(|_| !all_count)
+        run.probes.iter().find_map(|probe| probe.objection(typical)).filter(|_| !all_count)
     }
 
     /// How many runs were dropped for each reason, of how many.
     pub fn dropped(&self) -> (BTreeMap<&'static str, usize>, usize) {
         let mut reasons = BTreeMap::new();
-        let Some(best) = self.best() else { return (reasons, 0) };
-        for reason in self.runs.iter().filter_map(|run| self.objection(run, &best)) {
+        let Some(typical) = self.typical() else { return (reasons, 0) };
+        for reason in self.runs.iter().filter_map(|run| self.objection(run, &typical)) {
             *reasons.entry(reason).or_insert(0) += 1;
         }
         (reasons, self.runs.len())
@@ -125,8 +133,8 @@ impl Report {
         let of_peer = |run: &&RunReport| run.peer == peer.name && run.tasks == row.tasks;
         let values = |run: &RunReport| run.values.get(row.name).copied();
         let runs: Vec<_> = self.runs.iter().filter(of_peer).collect();
-        let best = self.best();
-        let counts = |run: &&&RunReport| best.is_some_and(|best| self.objection(run, &best).is_none());
+        let typical = self.typical();
+        let counts = |run: &&&RunReport| typical.is_some_and(|it| self.objection(run, &it).is_none());
         let all = runs.iter().filter_map(|run| values(run)).count();
         let kept: Vec<_> = runs.iter().filter(counts).filter_map(|run| values(run)).collect();
         let dropped = all - kept.len();
