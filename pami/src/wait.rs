@@ -6,7 +6,7 @@ use crate::error::SendError;
 use core::borrow::BorrowMut;
 use core::slice;
 
-/// Rounds in a row that find nothing between two looks at the clock, which tell how long the hart was idle (SPEC L-2).
+/// Rounds between two looks at the clock, which tell how long the hart was idle (SPEC L-2), and whether it is time to end.
 const ROUNDS_PER_LOOK: u32 = 32;
 
 /// Longest sleep of [`Context::retry`] between its first two attempts; it doubles until the other, while there is no room.
@@ -51,6 +51,14 @@ fn sleep<P: Port, C: BorrowMut<Context<P>>>(contexts: &mut [C], deadline: Option
     contexts.iter_mut().for_each(|context| context.borrow_mut().note_woken());
 }
 
+/// What was waited for has not come in time.
+#[cold]
+fn give_up<P: Port, C: BorrowMut<Context<P>>>(_contexts: &[C]) -> bool {
+    #[cfg(feature = "trace")]
+    _contexts[0].borrow().note(crate::trace::Event::Waited);
+    false
+}
+
 /// Advances several contexts of one thread until `until` holds, for `timeout_ns` at most; sleeps while there is
 /// nothing to do for any of them (SPEC P-2, N-8). They may be contexts, or references to them. `u64::MAX` is for ever.
 /// Returns whether `until` held.
@@ -68,6 +76,7 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
     first.borrow().note(crate::trace::Event::Wait);
     // Most wait for ever, and need not know since when.
     let deadline = if timeout_ns < u64::MAX { first.borrow().now_ns().checked_add(timeout_ns) } else { None };
+    let mut rounds = 0u32;
     loop {
         let (mut idle, mut looked) = (0u32, None);
         let polls = contexts[0].borrow().polls();
@@ -78,23 +87,32 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
                 contexts[0].borrow().note(crate::trace::Event::Waited);
                 return true;
             }
+            rounds = rounds.wrapping_add(1);
+            let looks = rounds.is_multiple_of(ROUNDS_PER_LOOK);
             if events > 0 {
                 (idle, looked) = (0, None);
-                continue;
+                if !looks || deadline.is_none() {
+                    continue;
+                }
+            } else {
+                idle += 1;
             }
-            idle += 1;
-            if idle.is_multiple_of(ROUNDS_PER_LOOK) {
+            if looks {
                 let first = contexts[0].borrow_mut();
                 let now = first.now_ns();
-                if let Some(from) = looked.replace(now) {
+                if events == 0
+                    && let Some(from) = looked.replace(now)
+                {
                     first.note_idle(from, now);
+                }
+                // Neither long polling nor messages that do not end have it wait longer.
+                if deadline.is_some_and(|deadline| now >= deadline) {
+                    return give_up(contexts);
                 }
             }
         }
         if deadline.is_some_and(|deadline| contexts[0].borrow().now_ns() >= deadline) {
-            #[cfg(feature = "trace")]
-            contexts[0].borrow().note(crate::trace::Event::Waited);
-            return false;
+            return give_up(contexts);
         }
         let mut may_sleep = true;
         for context in contexts.iter_mut() {

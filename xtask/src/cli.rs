@@ -252,7 +252,7 @@ struct Test {
     /// Only the integration tests, which boot guests
     #[arg(long)]
     guests_only: bool,
-    /// Tests run at full size; takes hours
+    /// Tests run at full size, and each on both architectures; takes hours
     #[arg(long)]
     long: bool,
     /// Write what became of each stage and test into FILE; docs/results.md has the schema

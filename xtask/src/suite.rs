@@ -4,10 +4,10 @@ mod command;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
 use crate::arch::Arch;
@@ -37,6 +37,9 @@ const LONG_TIMES: u32 = 8;
 const JOBS: &str = "all jobs";
 /// The stage that boots guests.
 const GUESTS: &str = "integration tests";
+/// Integration tests that show what is an architecture's own; of other pairs of tests one is run where not all do.
+const OF_AN_ARCHITECTURE: [&str; 6] =
+    ["boards::", "boot::", "boot_loader::", "debugger::", "instructions::", "liveness::"];
 /// All stages by name, or by the part before the colon.
 const STAGES: [&str; 9] =
     ["format", "clippy", "docs", "unit tests", "documentation tests", "loom", "Miri", "fuzz", GUESTS];
@@ -271,7 +274,20 @@ impl Suite<'_> {
         if std::env::var_os(TEST_THREADS).is_none() {
             command.env(TEST_THREADS, (2 * run::core_count()).to_string());
         }
-        self.tests(GUESTS, command);
+        let mut command = self.filtered(command);
+        let both = self.long || self.filter.is_some();
+        self.stage(GUESTS, |voice| {
+            if !both {
+                let skipped = second_of_pairs(&guest_tests()?);
+                voice.say(&format!(
+                    "{} tests run on one of both architectures; cargo xtask test --long runs them on both",
+                    skipped.len()
+                ));
+                command.arg("--");
+                skipped.iter().for_each(|test| _ = command.args(["--skip", test]));
+            }
+            Ok(command)
+        });
     }
 
     /// One stage. What it says of cargo's tests is counted.
@@ -436,6 +452,28 @@ impl Suite<'_> {
     }
 }
 
+/// The names of the tests that boot guests.
+fn guest_tests() -> Result<String> {
+    let mut command = cargo(["test", "--quiet", "--package", "tests", "--test", "guests"]);
+    let listed = command.args(["--", "--list", "--format", "terse"]).stderr(Stdio::inherit()).output();
+    let listed = listed.context("cannot list the integration tests")?;
+    ensure!(listed.status.success(), "the integration tests do not build");
+    Ok(String::from_utf8_lossy(&listed.stdout).into_owned())
+}
+
+/// Of each pair of tests in `listed` that differ in the architecture alone and show nothing of its own, the one that is not run where
+/// not all are. Which one depends on its name only, so that about as many are of either.
+fn second_of_pairs(listed: &str) -> Vec<String> {
+    let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+    let pairs = names.filter_map(|name| name.strip_suffix("::aarch64"));
+    let same = pairs.filter(|pair| OF_AN_ARCHITECTURE.iter().all(|own| !pair.starts_with(own)));
+    let second = |pair: &str| {
+        let even = pair.bytes().map(u32::from).sum::<u32>().is_multiple_of(2);
+        format!("{pair}::{}", if even { Arch::Aarch64 } else { Arch::Riscv64 })
+    };
+    same.map(second).collect()
+}
+
 fn cargo<const N: usize>(words: [&str; N]) -> Command {
     let mut command = workspace::cargo();
     command.args(words);
@@ -459,6 +497,18 @@ mod tests {
                 let file = folder.join(part.trim_end_matches("::").replace("::", "/"));
                 assert!(file.is_dir() || file.with_extension("rs").is_file(), "{name}: there is no {part}");
             }
+        }
+    }
+
+    #[test]
+    fn r6_of_two_tests_that_differ_in_the_architecture_alone_one_is_run_unless_they_show_what_is_its_own() {
+        let listed = "a::r1_x::aarch64: test\na::r1_x::riscv64: test\na::r1_y::aarch64: test\na::r1_y::riscv64: test\n\
+            boot::n1_z::aarch64: test\nboot::n1_z::riscv64: test\nhost::h1_w: test\n";
+        assert_eq!(second_of_pairs(listed), ["a::r1_x::riscv64", "a::r1_y::aarch64"]);
+        let folder = workspace::root().join("tests/tests/guests");
+        for own in OF_AN_ARCHITECTURE {
+            let file = folder.join(own.trim_end_matches("::")).with_extension("rs");
+            assert!(file.is_file(), "there is no {own}");
         }
     }
 

@@ -190,6 +190,29 @@ fn n8_a_post_wakes_who_sleeps_unless_it_has_to_wait_behind_another() {
 }
 
 #[test]
+fn n8_a_wait_ends_in_time_however_long_it_polls_and_whatever_comes() {
+    let mut stage = two(false);
+    let world = stage.world;
+    let mut rounds = 0;
+    let mut pass = |_: &mut Active<Port>| {
+        rounds += 1;
+        world.lock().now += 1000;
+        false
+    };
+    assert!(!stage[0].wait_for(100_000, &mut pass));
+    assert!((100..=200).contains(&rounds), "{rounds} rounds of one microsecond");
+    // A message to itself in each round.
+    let (me, mut rounds) = (stage.at(0), 0);
+    let again = |active: &mut Active<Port>| {
+        rounds += 1;
+        world.lock().now += 1000;
+        active.send_immediate(me, 0, &[], &[0; 8]).unwrap();
+        rounds == 10_000
+    };
+    assert!(!stage[0].wait_for(100_000, again), "it never looks at the clock while messages come");
+}
+
+#[test]
 fn p11_sends_go_on_when_the_receiver_does_and_stay_in_order() {
     let mut stage = two(false);
     let mut sent = 0u32;
