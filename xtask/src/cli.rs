@@ -142,7 +142,7 @@ enum Bench {
     /// UCX, Open MPI, MPICH and Intel MPI, of Debian's packages and of PyPI's wheels, as far as they can be had; they are
     /// unpacked for this workspace alone. All take turns. Before and after each run a probe looks at the two cores, and
     /// the run counts only if neither was slowed and both shared a cache. Prints medians with the least and the greatest,
-    /// and writes all to target/pamir/peers.json, with a picture beside it.
+    /// and writes all to target/pamir/peers.json, with a picture beside it and a table of the medians for a page, as the README's.
     ///
     /// NAS benchmarks, from the same source over ours and over each MPI, are measured if they are named: --rows npb.
     Peers(Peers),
@@ -179,7 +179,7 @@ struct Peers {
     /// Runs count whatever the probes say, as on a machine with other work; the table tells so
     #[arg(long)]
     keep_all: bool,
-    /// Where all results go, the picture beside it with the ending svg [default: target/pamir/peers.json]
+    /// Where all results go, the picture beside it with the ending svg, the table with md [default: target/pamir/peers.json]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

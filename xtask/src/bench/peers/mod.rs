@@ -42,9 +42,35 @@ const MOST_TRIES: u32 = 4;
 const MOST_WAITED: u32 = 40;
 /// Between two such probes.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Rows in the picture, as far as they are measured.
+/// Rows in the picture, as far as they are measured, and in the page's table.
 const PICTURE: [&str; 8] =
     ["half-8", "half-64k", "rate-8", "barrier", "allreduce-8", "alltoall-8-16", "memory", "insn-send"];
+const PAGE: [&str; 24] = [
+    "half-8",
+    "half-64",
+    "half-64k",
+    "half-1m",
+    "rate-8",
+    "put-8",
+    "fetch-add",
+    "barrier",
+    "barrier-4",
+    "allreduce-8",
+    "allreduce-64k",
+    "allreduce-64k-16",
+    "broadcast-64k",
+    "broadcast-64k-16",
+    "alltoall-8-4",
+    "alltoall-8-16",
+    "alltoall-64k-16",
+    "start-64",
+    "memory",
+    "memory-64",
+    "insn-send",
+    "insn-progress",
+    "insn-empty",
+    "insn-put",
+];
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -59,11 +85,11 @@ pub struct Options {
     pub cores: Option<[usize; 2]>,
     /// Runs that probes speak against count too.
     pub keep_all: bool,
-    /// Where all results go, and beside it the picture.
+    /// Where all results go, and beside it the picture and the page.
     pub json: Option<PathBuf>,
 }
 
-/// Measures, writes JSON and picture, and returns the table.
+/// Measures, writes JSON, picture and page, and returns the table.
 ///
 /// # Errors
 /// Words that name nothing, fewer than two cores, files that cannot be written, or the user had enough. A peer that
@@ -290,13 +316,14 @@ fn cpu() -> String {
 }
 
 fn write(report: &Report, rows: &[&Row], file: &Path, voice: &Voice) -> Result<()> {
-    let picture: Vec<_> = rows.iter().copied().filter(|row| PICTURE.contains(&row.name)).collect();
-    let svg = file.with_extension("svg");
+    let named =
+        |names: &[&str]| rows.iter().copied().filter(|row| names.contains(&row.name)).collect::<Vec<_>>();
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     json::write(file, report, voice)?;
-    json::text_file(&svg, &table::svg(report, &picture), voice)
+    json::text_file(&file.with_extension("svg"), &table::svg(report, &named(&PICTURE)), voice)?;
+    json::text_file(&file.with_extension("md"), &table::markdown(report, &named(&PAGE)), voice)
 }
 
 #[cfg(test)]

