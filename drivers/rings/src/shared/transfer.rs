@@ -1,9 +1,14 @@
 //! Copies to, from and within memory in shared use, by the words of the target: where the source is aligned as the target
-//! is, words go as they are, else each is put together of two.
+//! is, words go as they are, in pairs where an instruction set has accesses of two words (SPEC H-5), else each is put
+//! together of two.
 
+#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri, loom))]
 use core::array;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+#[cfg(not(any(miri, loom)))]
+use core::arch::asm;
 
 const WORD: usize = size_of::<u64>();
 /// Words that one turn of a loop copies.
@@ -181,11 +186,119 @@ unsafe fn part<S: Access>(from: S, at: *const u8, len: usize) -> u64 {
 /// As for [`copy`], of whole words at multiples of eight.
 #[inline(always)]
 unsafe fn copy_words<S: Access, T: Access>(
-    (from, mut source): (S, *const u64),
-    (to, mut target): (T, *mut u64),
+    (from, source): (S, *const u64),
+    (to, target): (T, *mut u64),
     count: usize,
 ) {
-    for _ in 0..count / UNROLLED {
+    let (turns, left) = (count / UNROLLED, count % UNROLLED);
+    // SAFETY: words of the ranges.
+    unsafe {
+        if turns > 0 {
+            copy_lines((from, source), (to, target), turns);
+        }
+        let (source, target) = (source.add(turns * UNROLLED), target.add(turns * UNROLLED));
+        for word in 0..left {
+            to.store(target.add(word), from.load(source.add(word)));
+        }
+    }
+}
+
+/// By pairs of words, each of which is accessed whole: one by one compilers leave atomics alone.
+///
+/// # Safety
+/// As for [`copy_words`], of so many times [`UNROLLED`] words, at least once.
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+#[inline(always)]
+unsafe fn copy_lines<S: Access, T: Access>(
+    (_, mut source): (S, *const u64),
+    (_, mut target): (T, *mut u64),
+    mut turns: usize,
+) {
+    // SAFETY: it accesses the ranges alone. That others access them meanwhile is nothing to the processor, which accesses
+    // words at multiples of eight whole.
+    unsafe {
+        asm!(
+            "2:",
+            "movups {a}, [{source}]",
+            "movups {b}, [{source} + 16]",
+            "movups {c}, [{source} + 32]",
+            "movups {d}, [{source} + 48]",
+            "add {source}, 64",
+            "movups [{target}], {a}",
+            "movups [{target} + 16], {b}",
+            "movups [{target} + 32], {c}",
+            "movups [{target} + 48], {d}",
+            "add {target}, 64",
+            "dec {turns}",
+            "jnz 2b",
+            source = inout(reg) source,
+            target = inout(reg) target,
+            turns = inout(reg) turns,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            options(nostack),
+        );
+    }
+    let _ = (source, target, turns);
+}
+
+/// By pairs of words, each of which is accessed whole: one by one compilers leave atomics alone.
+///
+/// # Safety
+/// As for [`copy_words`], of so many times [`UNROLLED`] words, at least once.
+#[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
+#[inline(always)]
+unsafe fn copy_lines<S: Access, T: Access>(
+    (_, mut source): (S, *const u64),
+    (_, mut target): (T, *mut u64),
+    mut turns: usize,
+) {
+    // SAFETY: it accesses the ranges alone. That others access them meanwhile is nothing to the processor, for which a pair is
+    // two accesses of a word each. No register of floating point is used: not every hart has them on.
+    unsafe {
+        asm!(
+            "2:",
+            "ldp {a}, {b}, [{source}]",
+            "ldp {c}, {d}, [{source}, #16]",
+            "ldp {e}, {f}, [{source}, #32]",
+            "ldp {g}, {h}, [{source}, #48]",
+            "add {source}, {source}, #64",
+            "stp {a}, {b}, [{target}]",
+            "stp {c}, {d}, [{target}, #16]",
+            "stp {e}, {f}, [{target}, #32]",
+            "stp {g}, {h}, [{target}, #48]",
+            "add {target}, {target}, #64",
+            "subs {turns}, {turns}, #1",
+            "b.ne 2b",
+            source = inout(reg) source,
+            target = inout(reg) target,
+            turns = inout(reg) turns,
+            a = out(reg) _,
+            b = out(reg) _,
+            c = out(reg) _,
+            d = out(reg) _,
+            e = out(reg) _,
+            f = out(reg) _,
+            g = out(reg) _,
+            h = out(reg) _,
+            options(nostack),
+        );
+    }
+    let _ = (source, target, turns);
+}
+
+/// # Safety
+/// As for [`copy_words`], of so many times [`UNROLLED`] words.
+#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri, loom))]
+#[inline(always)]
+unsafe fn copy_lines<S: Access, T: Access>(
+    (from, mut source): (S, *const u64),
+    (to, mut target): (T, *mut u64),
+    turns: usize,
+) {
+    for _ in 0..turns {
         // SAFETY: words of the ranges.
         unsafe {
             let words: [u64; UNROLLED] = array::from_fn(|word| from.load(source.add(word)));
@@ -194,10 +307,6 @@ unsafe fn copy_words<S: Access, T: Access>(
             }
             (source, target) = (source.add(UNROLLED), target.add(UNROLLED));
         }
-    }
-    for word in 0..count % UNROLLED {
-        // SAFETY: as above.
-        unsafe { to.store(target.add(word), from.load(source.add(word))) };
     }
 }
 
