@@ -15,6 +15,7 @@ mod probe;
 mod processes;
 mod results;
 mod steps;
+mod summary;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -158,8 +159,8 @@ fn warm(report: &mut Report, cores: [usize; 2], voice: &Voice) -> Result<()> {
         std::thread::sleep(PAUSE);
     }
     let Some(typical) = report.typical() else { return Ok(()) };
-    let objections = report.warm.iter().filter_map(|probe| probe.objection(&typical));
-    let (count, last) = (objections.clone().count(), objections.last());
+    let objections: Vec<_> = report.warm.iter().filter_map(|probe| probe.objection(&typical)).collect();
+    let (count, last) = (objections.len(), objections.last());
     if let Some(reason) = last.filter(|_| count * 4 > WARM * 3 && !report.all_count) {
         voice.say(&format!(
             "{count} of {WARM} probes speak against these cores, the last one as {reason}: few runs will count; \

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, anyhow};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
-use super::results::median;
+use super::summary::median;
 
 /// Dependent steps of the speed's measurement.
 const STEPS: u64 = 4_000_000;

@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use object::{Object as _, ObjectKind, ObjectSymbol as _};
 
 use super::processes;
-use super::results::Summary;
+use super::summary::Summary;
 
 /// The name of the function, at the end of whatever path it has.
 const MARK: &str = "peers_mark";

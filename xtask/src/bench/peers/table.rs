@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::catalogue::{OURS, RAW, Row, Unit};
-use super::results::{Cell, PeerReport, Report, Summary};
+use super::results::{Cell, PeerReport, Report};
+use super::summary::Summary;
 use crate::picture::escape;
 use time::OffsetDateTime;
 
