@@ -4,7 +4,8 @@ use crate::gathering::Gathering;
 use crate::link;
 use crate::nic::{Hal, LINE, Nic};
 use core::fmt;
-use core::sync::atomic::{AtomicU32, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use pami::addends::Addends;
 use pami::endpoint::Endpoint;
 use pami::trace::Event;
 
@@ -107,6 +108,11 @@ pub trait Platform: Send + Sync + 'static {
     /// The state of a CRC-32C behind `bytes`, as [`link::crc32c`] has it, by the fastest way that this core has.
     fn crc32c(state: u32, bytes: &[u8]) -> u32 {
         link::crc32c(state, bytes)
+    }
+
+    /// As [`RemoteMemory::add_numbers`](pami::device::RemoteMemory::add_numbers).
+    fn add_numbers(words: &[AtomicU64], addends: Addends<'_>) {
+        addends.add_to(words);
     }
 
     /// Orders all earlier accesses, to memory and to device registers, before all later ones.

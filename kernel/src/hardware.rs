@@ -6,10 +6,11 @@
 
 use crate::status::Exit;
 use crate::{arch, board, clock, report, status, trace, wakeup};
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use drivers::gathering::Gathering;
 use drivers::platform::Breach;
 use drivers::{Either, Platform};
+use pami::addends::Addends;
 use pami::endpoint::Endpoint;
 use pami::trace::Event;
 use spin::Once;
@@ -175,6 +176,10 @@ impl Platform for Hardware {
     #[inline]
     fn crc32c(state: u32, bytes: &[u8]) -> u32 {
         arch::crc32c(state, bytes)
+    }
+
+    fn add_numbers(words: &[AtomicU64], addends: Addends<'_>) {
+        arch::add_numbers(words, addends);
     }
 
     fn io_barrier() {

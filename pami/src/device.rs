@@ -8,10 +8,12 @@
 
 mod collective_network;
 
+use crate::addends::Addends;
 use crate::endpoint::Endpoint;
 use crate::packet::Envelope;
 use crate::region::{Memory, RegionFault, RegionHandle, RegionId, Rights, RmwOp};
 use crate::trace::Event;
+use core::sync::atomic::AtomicU64;
 use rings::buffer::Source;
 use rings::bulletin::Bulletin;
 use rings::shared::{Extent, Shared};
@@ -322,6 +324,11 @@ pub trait RemoteMemory: Sized + Send + 'static {
     /// whether both have so much; if not, nothing was read.
     fn read_exposed(&self, _from: Extent, _offset: usize, _into: (&Shared, usize), _len: usize) -> bool {
         false
+    }
+
+    /// Adds numbers to words, as [`Addends::add_to`], by the fewest instructions that this core has for it.
+    fn add_numbers(words: &[AtomicU64], addends: Addends<'_>) {
+        addends.add_to(words);
     }
 
     /// Does `what` with the memory of a region of `owner`, a task of this node, which stays registered meanwhile. `what` uses

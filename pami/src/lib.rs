@@ -27,6 +27,7 @@ extern crate std;
 
 mod acks;
 mod adaptive_spin;
+pub mod addends;
 pub mod admission;
 pub mod affinity;
 pub mod balance;

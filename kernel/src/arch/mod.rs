@@ -61,6 +61,7 @@ pub(crate) use logger::{Frames, level_marks, log_to};
 pub(crate) use machine::{machine, set_machine};
 pub(crate) use numbers::boot_number;
 pub(crate) use this::caches::{cache_line, clean as clean_cache, invalidate as invalidate_cache};
+pub(crate) use this::doubles::add_numbers;
 pub(crate) use this::fault::incident;
 pub(crate) use this::instructions::{retired as instructions, start as start_instructions};
 pub(crate) use this::interrupt::{

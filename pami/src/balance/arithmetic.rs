@@ -7,11 +7,18 @@
 //! A side of the other byte order computes in that. Here it is played by this machine, which turns the elements round before and
 //! after; what is counted as a swap, and done by whichever side has it to do, is a pass of its own.
 
-use super::functions::{ElementFunction, Functions};
+use super::functions::Functions;
+use super::passes::{
+    BLOCK, BLOCK_BYTES, Number, Pair, by_combination, by_element, by_word, call, combine, narrow, round,
+    scale, swap, widen,
+};
 use super::recipe::{Combination, Foreign, Recipe, RecipeElement, SubOperations};
+use crate::addends::{Addends, update, update_each};
+use crate::device::RemoteMemory;
+use core::array;
 use core::sync::atomic::{AtomicU64, Ordering};
 use rings::shared::{Misplaced, Shared};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute};
+use zerocopy::{FromBytes, IntoBytes};
 
 const WORD: usize = size_of::<u64>();
 /// Where elements are.
@@ -41,159 +48,6 @@ impl Source<'_> {
 pub(crate) struct Sources<'a> {
     pub(crate) message: Source<'a>,
     pub(crate) operand: Option<Source<'a>>,
-}
-
-/// Two words, as long as a vector register, and aligned as such: where accesses have to be aligned, no less is loaded as one.
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C, align(16))]
-pub(super) struct Pair(pub(super) [u64; 2]);
-
-/// A block, or a part of one.
-pub(super) const BLOCK: usize = 32;
-const BLOCK_BYTES: usize = BLOCK * size_of::<Pair>();
-
-/// Elements in pairs of words.
-pub(super) trait Number: Copy + FromBytes + IntoBytes + Immutable + KnownLayout + PartialOrd {
-    fn from_bits(bits: u64) -> Self;
-    fn to_bits(self) -> u64;
-    fn times(self, factor: Self) -> Self;
-    fn plus(self, other: Self) -> Self;
-    fn swapped(self) -> Self;
-    /// What becomes of each two elements.
-    fn zip(first: Pair, second: Pair, join: impl Fn(Self, Self) -> Self) -> Pair;
-}
-
-macro_rules! number {
-    ($type:ty, $bits:ty, ($from:expr, $into:expr), $times:expr, $plus:expr) => {
-        impl Number for $type {
-            #[inline(always)]
-            fn from_bits(bits: u64) -> Self {
-                $from(bits as $bits)
-            }
-            #[inline(always)]
-            fn to_bits(self) -> u64 {
-                u64::from($into(self))
-            }
-            #[inline(always)]
-            fn times(self, factor: Self) -> Self {
-                $times(self, factor)
-            }
-            #[inline(always)]
-            fn plus(self, other: Self) -> Self {
-                $plus(self, other)
-            }
-            #[inline(always)]
-            fn swapped(self) -> Self {
-                $from($into(self).swap_bytes())
-            }
-            #[inline(always)]
-            fn zip(first: Pair, second: Pair, join: impl Fn(Self, Self) -> Self) -> Pair {
-                const LANES: usize = size_of::<Pair>() / size_of::<$type>();
-                let (first, second): ([Self; LANES], [Self; LANES]) = (transmute!(first), transmute!(second));
-                transmute!(core::array::from_fn::<Self, LANES, _>(|lane| join(first[lane], second[lane])))
-            }
-        }
-    };
-}
-number!(f32, u32, (f32::from_bits, f32::to_bits), |a, b| a * b, |a, b| a + b);
-number!(f64, u64, (f64::from_bits, f64::to_bits), |a, b| a * b, |a, b| a + b);
-number!(i32, u32, (u32::cast_signed, i32::cast_unsigned), i32::wrapping_mul, i32::wrapping_add);
-number!(i64, u64, (u64::cast_signed, i64::cast_unsigned), i64::wrapping_mul, i64::wrapping_add);
-
-/// Calls a function for the type of a recipe's elements.
-macro_rules! by_element {
-    ($element:expr, $function:ident($($argument:expr),*)) => {
-        match $element {
-            RecipeElement::F32 => $function::<f32>($($argument),*),
-            RecipeElement::F64 => $function::<f64>($($argument),*),
-            RecipeElement::I32 => $function::<i32>($($argument),*),
-            RecipeElement::I64 => $function::<i64>($($argument),*),
-        }
-    };
-}
-
-/// Turns the bytes of each element round, of four bytes or of eight.
-pub(super) fn swap(block: &mut [Pair], bytes: usize) {
-    if bytes == WORD {
-        block.iter_mut().for_each(|pair| pair.0 = pair.0.map(u64::swap_bytes));
-    } else {
-        // Two halves change places with each other, and back.
-        block.iter_mut().for_each(|pair| pair.0 = pair.0.map(|word| word.swap_bytes().rotate_left(32)));
-    }
-}
-
-pub(super) fn scale<N: Number>(block: &mut [Pair], factor: u64) {
-    let factor = N::from_bits(factor);
-    block.iter_mut().for_each(|pair| *pair = N::zip(*pair, *pair, |element, _| element.times(factor)));
-}
-
-fn zip<N: Number>(block: &mut [Pair], operand: &[Pair], join: impl Fn(N, N) -> N) {
-    block.iter_mut().zip(operand).for_each(|(pair, other)| *pair = N::zip(*pair, *other, &join));
-}
-
-pub(super) fn combine<N: Number>(block: &mut [Pair], operand: &[Pair], combine: Combination) {
-    match combine {
-        Combination::Product => zip::<N>(block, operand, N::times),
-        Combination::Min => zip::<N>(block, operand, |a, b| if b < a { b } else { a }),
-        Combination::Max => zip::<N>(block, operand, |a, b| if b > a { b } else { a }),
-        Combination::Sum | Combination::Own(_) | Combination::OwnAlone(_) => {
-            zip::<N>(block, operand, N::plus)
-        }
-    }
-}
-
-/// Calls a function with the first elements, which are so many bytes: what else is in the last pair is none.
-fn call(block: &mut [Pair], operand: &[Pair], function: ElementFunction, bytes: usize) {
-    fn both<N: Number>(block: &mut [Pair], operand: &[Pair], bytes: usize, call: fn(&mut [N], &[N])) {
-        let message =
-            block.as_mut_bytes().get_mut(..bytes).and_then(|bytes| <[N]>::mut_from_bytes(bytes).ok());
-        let operand = operand.as_bytes().get(..bytes).and_then(|bytes| <[N]>::ref_from_bytes(bytes).ok());
-        call(message.unwrap_or_default(), operand.unwrap_or_default());
-    }
-    match function {
-        ElementFunction::F32(call) => both(block, operand, bytes, call),
-        ElementFunction::F64(call) => both(block, operand, bytes, call),
-        ElementFunction::I32(call) => both(block, operand, bytes, call),
-        ElementFunction::I64(call) => both(block, operand, bytes, call),
-    }
-}
-
-/// Two numbers of 64 bits, rounded to 32 each.
-#[inline(always)]
-fn rounded(pair: Pair) -> u64 {
-    transmute!(pair.0.map(|bits| f64::from_bits(bits) as f32))
-}
-
-#[inline(always)]
-fn widened(both: u64) -> Pair {
-    let both: [f32; 2] = transmute!(both);
-    Pair(both.map(|number| f64::from(number).to_bits()))
-}
-
-/// Rounds numbers of 64 bits to 32, in place.
-pub(super) fn round(block: &mut [Pair]) {
-    block.iter_mut().for_each(|pair| *pair = widened(rounded(*pair)));
-}
-
-/// Rounds numbers of 64 bits to 32; they lie in the first half then.
-fn narrow(block: &mut [Pair]) {
-    for at in 0..block.len() / 2 {
-        block[at] = Pair([rounded(block[2 * at]), rounded(block[2 * at + 1])]);
-    }
-    if !block.len().is_multiple_of(2) {
-        block[block.len() / 2].0[0] = rounded(block[block.len() - 1]);
-    }
-}
-
-/// The other way, from the first half.
-fn widen(block: &mut [Pair]) {
-    if !block.len().is_multiple_of(2) {
-        block[block.len() - 1] = widened(block[block.len() / 2].0[0]);
-    }
-    for at in (0..block.len() / 2).rev() {
-        let Pair([first, second]) = block[at];
-        (block[2 * at], block[2 * at + 1]) = (widened(first), widened(second));
-    }
 }
 
 /// How a recipe's steps go over blocks.
@@ -256,6 +110,69 @@ impl Steps<'_> {
         }
     }
 
+    /// Adds `len` bytes of elements from `at` on out of where they came, if nothing is left but that, and they are aligned: a core may
+    /// read others slowly, or not at all. Returns whether it did.
+    fn add_where_they_lie<P: RemoteMemory>(
+        &self,
+        into: &[AtomicU64],
+        sources: &Sources<'_>,
+        (at, len): (usize, usize),
+        narrow: bool,
+    ) -> bool {
+        let Source::Bytes(bytes) = sources.message else { return false };
+        if self.steps != SubOperations::ADD || self.recipe.foreign() == Foreign::Target {
+            return false;
+        }
+        let Some(run) = bytes.get(wire(at, narrow)..wire(at + len, narrow)) else { return false };
+        if narrow {
+            let Ok(numbers) = <[f32]>::ref_from_bytes(run) else { return false };
+            P::add_numbers(into, Addends::Singles(numbers));
+        } else {
+            let Ok(words) = <[u64]>::ref_from_bytes(run) else { return false };
+            self.add_words::<P>(into, words);
+        }
+        true
+    }
+
+    /// Adds elements to those in words, at once.
+    fn add_words<P: RemoteMemory>(&self, into: &[AtomicU64], words: &[u64]) {
+        let (element, swaps) = (self.recipe.element(), self.recipe.foreign() == Foreign::Target);
+        if element == RecipeElement::F64 && !swaps {
+            let numbers = <[f64]>::ref_from_bytes(words.as_bytes()).unwrap_or_default();
+            return P::add_numbers(into, Addends::Doubles(numbers));
+        }
+        by_element!(element, add_words(into, words, swaps));
+    }
+
+    /// At the origin: makes what is to go out of words where they lie, if they are only to be combined by a built-in function, or
+    /// rounded, or both: to load them into a block takes as long. `None` if they lie otherwise; nothing is done then.
+    fn put_words(&self, sources: &Sources<'_>, into: &mut [u8]) -> Option<()> {
+        let (combines, narrows) = (self.has(SubOperations::COMBINE), self.has(SubOperations::NARROW));
+        let others = self.steps.difference(SubOperations::COMBINE | SubOperations::NARROW);
+        let Source::Shared(memory, start) = sources.message else { return None };
+        if !others.is_empty() || self.recipe.foreign() == Foreign::Message {
+            return None;
+        }
+        let count = into.len() / if narrows { WORD / 2 } else { WORD };
+        let message = memory.words(start, count).ok()?;
+        if !combines {
+            let into = <[f32]>::mut_from_bytes(into).ok()?;
+            make_each(into, (message, message), |word, _| f64::from_bits(load(word)) as f32);
+            return Some(());
+        }
+        let Some(Source::Shared(memory, start)) = sources.operand else { return None };
+        let words = (message, memory.words(start, count).ok()?);
+        let function = self.recipe.combine().filter(|function| function.own().is_none())?;
+        if narrows {
+            let into = <[f32]>::mut_from_bytes(into).ok()?;
+            by_combination!(function, put_narrow::<f64>(into, words));
+        } else {
+            let into = <[u64]>::mut_from_bytes(into).ok()?;
+            by_element!(self.recipe.element(), combine_words(into, words, function));
+        }
+        Some(())
+    }
+
     /// At the target, which swaps what came, if that is left to it, and computes in the order of its memory.
     fn finish(&self, block: &mut [Pair], operand: &mut [Pair], len: usize, narrow: bool) {
         let size = self.recipe.element().bytes();
@@ -309,36 +226,25 @@ fn wire(bytes: usize, narrow: bool) -> usize {
     if narrow { bytes / 2 } else { bytes }
 }
 
-/// Makes a word what it is to be.
-#[inline(always)]
-fn update(word: &AtomicU64, change: impl Fn(u64) -> u64) {
-    let mut old = word.load(Ordering::Relaxed);
-    while let Err(now) = word.compare_exchange(old, change(old), Ordering::Relaxed, Ordering::Relaxed) {
-        old = now;
-    }
-}
-
-/// Both elements of a word, or the one.
+/// Their sum.
 #[inline(always)]
 fn join<N: Number>(old: u64, new: u64, swaps: bool) -> u64 {
-    let one = |old: u64, new: u64| {
-        let old = N::from_bits(old);
-        let sum =
-            if swaps { old.swapped().plus(N::from_bits(new)).swapped() } else { old.plus(N::from_bits(new)) };
-        sum.to_bits()
-    };
-    if size_of::<N>() == WORD {
-        return one(old, new);
+    if swaps {
+        return by_word(old, new, |old: N, new| old.swapped().plus(new).swapped());
     }
-    one(old >> 32, new >> 32) << 32 | one(old, new)
+    by_word(old, new, N::plus)
 }
 
-pub(super) fn add_words<N: Number>(into: &[AtomicU64], block: &[Pair], swaps: bool) {
-    let words = into.iter().zip(<[u64]>::ref_from_bytes(block.as_bytes()).unwrap_or_default());
+/// The words of a block.
+fn words(block: &[Pair]) -> &[u64] {
+    <[u64]>::ref_from_bytes(block.as_bytes()).unwrap_or_default()
+}
+
+fn add_words<N: Number>(into: &[AtomicU64], words: &[u64], swaps: bool) {
     if swaps {
-        words.for_each(|(word, &new)| update(word, |old| join::<N>(old, new, true)));
+        update_each(into, words, |old, &new| join::<N>(old, new, true));
     } else {
-        words.for_each(|(word, &new)| update(word, |old| join::<N>(old, new, false)));
+        update_each(into, words, |old, &new| join::<N>(old, new, false));
     }
 }
 
@@ -353,7 +259,7 @@ fn add_half<N: Number>(word: &AtomicU64, new: u64, upper: bool, swaps: bool) {
 ///
 /// # Errors
 /// [`Misplaced`]; nothing was changed. Elements are aligned to their size, and in whole words.
-pub(crate) fn add(
+pub(crate) fn add<P: RemoteMemory>(
     steps: Steps<'_>,
     sources: Sources<'_>,
     len: usize,
@@ -380,10 +286,14 @@ pub(crate) fn add(
     while at < len {
         let place = offset + at;
         // A half that begins a word, or ends the message, is by itself.
-        let bytes = match (place % WORD, len - at) {
-            (0, rest) if rest >= WORD => (rest - rest % WORD).min(BLOCK_BYTES),
-            _ => WORD / 2,
-        };
+        let rest = if place.is_multiple_of(WORD) { (len - at) / WORD * WORD } else { 0 };
+        if rest > 0
+            && steps.add_where_they_lie::<P>(memory.words(place, rest / WORD)?, &sources, (at, rest), narrow)
+        {
+            at += rest;
+            continue;
+        }
+        let bytes = if rest > 0 { rest.min(BLOCK_BYTES) } else { WORD / 2 };
         let (block, operand) = blocks.load(&sources, (at, bytes), narrow)?;
         steps.finish(block, operand, bytes, narrow);
         let into = memory.words(place - place % WORD, bytes.div_ceil(WORD))?;
@@ -391,11 +301,44 @@ pub(crate) fn add(
             ([word], &[Pair([new, _])]) if bytes < WORD => {
                 by_element!(element, add_half(word, new, !place.is_multiple_of(WORD), swaps));
             }
-            _ => by_element!(element, add_words(into, block, swaps)),
+            _ => steps.add_words::<P>(into, words(block)),
         }
         at += bytes;
     }
     Ok(())
+}
+
+/// Makes each of `into` of the words at its place. Four to a turn, as where words are [changed](update_each).
+#[inline(always)]
+fn make_each<T>(
+    into: &mut [T],
+    (message, operand): (&[AtomicU64], &[AtomicU64]),
+    make: impl Fn(&AtomicU64, &AtomicU64) -> T,
+) {
+    let (fours, into) = into.as_chunks_mut::<4>();
+    let ((messages, message), (operands, operand)) = (message.as_chunks::<4>(), operand.as_chunks::<4>());
+    for ((into, words), others) in fours.iter_mut().zip(messages).zip(operands) {
+        *into = array::from_fn(|at| make(&words[at], &others[at]));
+    }
+    for ((into, word), other) in into.iter_mut().zip(message).zip(operand) {
+        *into = make(word, other);
+    }
+}
+
+fn load(word: &AtomicU64) -> u64 {
+    word.load(Ordering::Relaxed)
+}
+
+fn put_combined<N: Number>(into: &mut [u64], words: (&[AtomicU64], &[AtomicU64]), join: impl Fn(N, N) -> N) {
+    make_each(into, words, |word, other| by_word(load(word), load(other), &join));
+}
+
+fn put_narrow<N: Number>(into: &mut [f32], words: (&[AtomicU64], &[AtomicU64]), join: impl Fn(N, N) -> N) {
+    make_each(into, words, |word, other| f64::from_bits(by_word(load(word), load(other), &join)) as f32);
+}
+
+fn combine_words<N: Number>(into: &mut [u64], words: (&[AtomicU64], &[AtomicU64]), combine: Combination) {
+    by_combination!(combine, put_combined::<N>(into, words));
 }
 
 /// Does `steps`, the first ones of a recipe and not its addition, with the elements that `sources` have from the first on; `into`
@@ -414,6 +357,9 @@ pub(crate) fn prepare(
     if steps.steps.is_empty() {
         sources.message.read(0, first)?;
         return both.map_or(Ok(()), |operand| operand.read(0, second));
+    }
+    if both.is_none() && steps.put_words(&sources, first).is_some() {
+        return Ok(());
     }
     let narrow = steps.has(SubOperations::NARROW);
     let mut blocks = Blocks::EMPTY;

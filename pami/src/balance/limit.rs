@@ -267,7 +267,12 @@ mod tests {
 
     /// With the usual costs, those of a clock that stands still.
     fn plan(recipe: &Recipe, additions: u16, way: Way, workloads: Workloads, chunks: u32) -> Plan {
-        balance((recipe, additions), way, (&StepCosts::measure(|| 0), &workloads), chunks)
+        balance(
+            (recipe, additions),
+            way,
+            (&StepCosts::measure(|| 0, |words, addends| addends.add_to(words)), &workloads),
+            chunks,
+        )
     }
 
     #[test]

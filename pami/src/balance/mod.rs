@@ -47,6 +47,7 @@ pub(crate) mod chunk;
 pub(crate) mod cost;
 pub(crate) mod functions;
 pub(crate) mod limit;
+mod passes;
 mod recent_share;
 pub(crate) mod recipe;
 pub(crate) mod state;

@@ -41,11 +41,16 @@ fn row<'a>(rows: &'a Rows, recipe: &str, busy: &str, split: &str) -> &'a Row {
     &rows[&(recipe.to_string(), busy.to_string(), split.to_string())]
 }
 
-/// How many times fewer instructions of the busiest hart advice takes than the target alone.
-fn gain(rows: &Rows, recipe: &str, busy: &str) -> f64 {
+/// How many times fewer instructions of the busiest hart a split takes than the target alone.
+fn gain_by(rows: &Rows, recipe: &str, busy: &str, split: &str) -> f64 {
     let alone = row(rows, recipe, busy, "target only");
     assert_eq!(alone.by_origin, 0);
-    alone.busiest as f64 / row(rows, recipe, busy, "advice").busiest as f64
+    alone.busiest as f64 / row(rows, recipe, busy, split).busiest as f64
+}
+
+/// The same of advice.
+fn gain(rows: &Rows, recipe: &str, busy: &str) -> f64 {
+    gain_by(rows, recipe, busy, "advice")
 }
 
 fn job(arch: Arch) -> Run {
@@ -70,7 +75,8 @@ on_both_architectures! {
         }
         for recipe in recipes.into_iter().chain(others) {
             let (alone, advice) = (row(&rows, recipe, "busy target", "target only"), row(&rows, recipe, "busy target", "advice"));
-            assert!(advice.by_origin >= 90 && advice.target * 8 < alone.target, "{recipe}: {} % of {} by the origin", advice.by_origin, advice.target);
+            // Of what is dear before the addition, more of the additions may be left to it.
+            assert!(advice.by_origin > 0 && advice.target * 20 < advice.origin && advice.target * 8 < alone.target, "{recipe}: {} % by the origin, {} of the target", advice.by_origin, advice.target);
             let (alone, advice) = (row(&rows, recipe, "busy origin", "target only"), row(&rows, recipe, "busy origin", "advice"));
             assert_eq!(advice.by_origin, 0, "{recipe}");
             // What is left to the origin is to name the message.
@@ -83,13 +89,17 @@ on_both_architectures! {
         rows(&job(arch).torus("2").args(["--count", "1001"]).run().unwrap());
         let counted = job(arch).torus("2").icount(true).run().unwrap();
         let counted = rows(&counted);
-        for (recipe, least) in [
-            ("combine-f64", 1.2),
-            ("combine-swap-to-foreign-f64", 1.25),
-            ("combine-narrow-f64", 1.15),
-            ("log-sum-exp-f64", 1.6),
-            ("log-sum-exp-narrow-f64", 1.6),
+        // Of one operand or number half as long there is half as much to take in, too. What it takes to ask for advice is in the count.
+        for (recipe, rules, least) in [
+            ("combine-f64", 1.8, 1.8),
+            ("narrow-f64", 1.8, 1.7),
+            ("combine-narrow-f64", 1.8, 1.8),
+            ("combine-swap-to-foreign-f64", 1.3, 1.3),
+            ("log-sum-exp-f64", 1.0, 1.6),
+            ("log-sum-exp-narrow-f64", 1.0, 1.6),
         ] {
+            let ruled = gain_by(&counted, recipe, "both idle", "rule set");
+            assert!(ruled >= rules, "{recipe}: {ruled:.2} by rules");
             let idle = gain(&counted, recipe, "both idle");
             assert!(idle >= least, "{recipe}: {idle:.2}");
             let busy = gain(&counted, recipe, "busy target");

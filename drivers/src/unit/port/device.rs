@@ -6,7 +6,8 @@ use crate::shm::PushError;
 use crate::tree_network::TreeUnit;
 use crate::unit::network::Network;
 use crate::unit::regions::RegionWords;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
+use pami::addends::Addends;
 use pami::device::{
     Completed, Full, Gone, Liveness, NoRegion, Path, Port, Receiving, RemoteMemory, Sending, Sleeping,
     Unreachable,
@@ -317,6 +318,10 @@ impl<P: Platform, N: Network> RemoteMemory for NodePort<P, N> {
     }
 
     #[inline]
+    fn add_numbers(words: &[AtomicU64], addends: Addends<'_>) {
+        P::add_numbers(words, addends);
+    }
+
     fn reach<R>(
         &mut self,
         owner: Endpoint,

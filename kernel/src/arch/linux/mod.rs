@@ -4,6 +4,7 @@
 //! interrupt waits for descriptors, addresses are mapped as they are. What the processor itself does is `native`'s.
 
 pub(crate) mod caches;
+pub(crate) mod doubles;
 pub(crate) mod fault;
 pub(crate) mod instructions;
 pub(crate) mod interrupt;

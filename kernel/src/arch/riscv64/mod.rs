@@ -2,6 +2,7 @@
 
 pub(crate) mod caches;
 pub(crate) mod checksum;
+pub(crate) mod doubles;
 pub(crate) mod fault;
 pub(crate) mod instructions;
 pub(crate) mod interrupt;

@@ -13,7 +13,7 @@ use rings::shared::Shared;
 use zerocopy::FromBytes;
 
 /// Adds what `source` has, `at` bytes into a message of `total`, to memory that is a region.
-pub(super) fn add_chunk(
+pub(super) fn add_chunk<P: Port>(
     memory: &Memory,
     steps: Steps<'_>,
     sources: Sources<'_>,
@@ -29,7 +29,7 @@ pub(super) fn add_chunk(
     if end.next_multiple_of(size_of::<u64>()) > memory.len() {
         return Err(RegionFault::Unaligned);
     }
-    Ok(arithmetic::add(steps, sources, len, (memory, offset as usize + at as usize))?)
+    Ok(arithmetic::add::<P>(steps, sources, len, (memory, offset as usize + at as usize))?)
 }
 
 /// Where a chunk and its operand lie, if they are lent.
@@ -123,7 +123,7 @@ impl<P: Port> Active<P> {
         let Self { processing, port, transport, .. } = self;
         let steps = Steps { recipe, steps: *left, functions: &processing.functions };
         port.reach(transport.me(), instruction.region, Rights::UPDATE, |region| {
-            add_chunk(region, steps, sources, len, place)
+            add_chunk::<P>(region, steps, sources, len, place)
         })
         .flatten()
     }

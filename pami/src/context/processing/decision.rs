@@ -69,7 +69,9 @@ impl<P: Port> Active<P> {
                     let workloads = Workloads { origin: self.advice().idle, target: idle, available };
                     let additions = self.additions(&recipe);
                     let Self { processing, port, .. } = self;
-                    let costs = processing.costs.get_or_insert_with(|| StepCosts::measure(|| port.now_ns()));
+                    let costs = processing
+                        .costs
+                        .get_or_insert_with(|| StepCosts::measure(|| port.now_ns(), P::add_numbers));
                     limit::balance((&recipe, additions), way, (costs, &workloads), chunks)
                 }
                 None => at_target,

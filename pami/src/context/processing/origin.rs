@@ -195,7 +195,7 @@ impl<P: Port> Active<P> {
         let steps = Steps { recipe, steps: bounds.first(), functions: &self.processing.functions };
         let place = (*offset, at, *total);
         let placed = self.port.reach(target, *region, Rights::UPDATE, |region| {
-            add_chunk(region, steps, sources, len as usize, place)
+            add_chunk::<P>(region, steps, sources, len as usize, place)
         });
         if let Err(fault) = placed.flatten() {
             state.note_fault(fault);
