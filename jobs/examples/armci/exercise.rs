@@ -8,6 +8,8 @@ pub const AREA: u32 = DATA + 1024 + 64;
 const DATA: u32 = 8192;
 /// What all threads of all tasks add to.
 const SUMS: u32 = DATA;
+/// Where among them numbers of 64 bits begin.
+const DOUBLES: usize = 512;
 /// The words behind: a flag, a counter, one that a mutex guards.
 const FLAG: u32 = DATA + 1024;
 const COUNTER: u32 = FLAG + 8;
@@ -208,11 +210,15 @@ impl<'a> Exercise<'a> {
     /// Every thread adds to the sums of every task.
     fn add_up(&mut self, task: usize) -> Result<(), Error> {
         let source = self.source.clone();
-        for at in (0..1024).step_by(4) {
+        for at in (0..DOUBLES).step_by(4) {
             let _ = source.write(at, &(at as i32).to_le_bytes());
         }
-        let sums = self.place(task, SUMS as usize)?;
-        self.library.accumulate(Scale::I32(2), Local::new(&source, 0), sums, 1024)
+        for at in (DOUBLES..1024).step_by(8) {
+            let _ = source.write(at, &(at as f64).to_le_bytes());
+        }
+        let (sums, doubles) = (self.place(task, SUMS as usize)?, self.place(task, SUMS as usize + DOUBLES)?);
+        self.library.accumulate(Scale::I32(2), Local::new(&source, 0), sums, DOUBLES as u32)?;
+        self.library.accumulate(Scale::F64(2.0), Local::new(&source, DOUBLES), doubles, 1024 - DOUBLES as u32)
     }
 
     /// A word that is read and written by one at a time.
@@ -260,10 +266,15 @@ impl<'a> Exercise<'a> {
 pub fn check_area(library: &Library<Task>, areas: &[GlobalAddress], harts: usize) -> Result<Tally, Error> {
     let (slab, own) = (library.slab()?, areas[library.task() as usize].offset as usize);
     let (threads, mut tally) = ((areas.len() * harts) as i32, Tally::default());
-    for at in (0..1024).step_by(4) {
+    for at in (0..DOUBLES).step_by(4) {
         let mut sum = [0; 4];
         let _ = slab.read(own + SUMS as usize + at, &mut sum);
         tally.check(i32::from_le_bytes(sum) == 2 * threads * at as i32);
+    }
+    for at in (DOUBLES..1024).step_by(8) {
+        let mut sum = [0; 8];
+        let _ = slab.read(own + SUMS as usize + at, &mut sum);
+        tally.check(f64::from_le_bytes(sum) == f64::from(2 * threads) * at as f64);
     }
     let mut word = [0; 8];
     let _ = slab.read(own + GUARDED as usize, &mut word);
