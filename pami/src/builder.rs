@@ -3,7 +3,7 @@
 use crate::balance::SubOperations;
 use crate::client::{Client, ClientError, Configuration, Handlers, Node, PEERS, RENDEZVOUS_FROM, Sharing};
 use crate::collective::engine::Limits;
-use crate::context::{DeferringHandler, Handler};
+use crate::context::{DeferringHandler, Handler, LateHandlers};
 use crate::endpoint::TaskList;
 use crate::pools::Pools;
 use crate::registry::{FactoryMemory, Registry};
@@ -16,6 +16,7 @@ pub struct ClientBuilder<N: Node> {
     name: &'static str,
     configuration: Configuration,
     factories: usize,
+    late_receives: bool,
     handlers: Handlers<N::Port>,
     mistake: Option<ClientError>,
 }
@@ -39,6 +40,7 @@ impl<N: Node> ClientBuilder<N> {
                 sub_operations: SubOperations::all(),
             },
             factories: 0,
+            late_receives: false,
             handlers: Handlers::new(),
             mistake: None,
         }
@@ -132,6 +134,13 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
+    /// Lets handlers be registered while contexts live, for protocols that not every run needs, or whose library comes later
+    /// (SPEC M-1). It takes 1 KiB of the node's memory.
+    pub fn late_receives(mut self) -> Self {
+        self.late_receives = true;
+        self
+    }
+
     /// The sub-operations that contexts do with others' messages, all by default; the others' origins have to do the rest
     /// (SPEC L-2).
     pub fn sub_operations(mut self, available: SubOperations) -> Self {
@@ -144,7 +153,7 @@ impl<N: Node> ClientBuilder<N> {
     /// # Errors
     /// What ran out, or the first mistake among the settings.
     pub fn create(self) -> Result<Client<N>, ClientError> {
-        let Self { node, name, configuration, factories, handlers, mistake } = self;
+        let Self { node, name, configuration, factories, late_receives, mut handlers, mistake } = self;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
@@ -157,6 +166,11 @@ impl<N: Node> ClientBuilder<N> {
         }
         let pool = pool(node, factories)
             .ok_or(ClientError::Exhausted { what: "memory for factories", limit: factories })?;
+        if late_receives {
+            let memory = node.memory(1, LateHandlers::new).and_then(|memory| memory.first());
+            handlers
+                .open(memory.ok_or(ClientError::Exhausted { what: "memory for late handlers", limit: 0 })?);
+        }
         let id = node.claim_client(name)?;
         Ok(Client::new(node, (name, id), configuration, handlers, Registry::new(pool)))
     }

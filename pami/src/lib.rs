@@ -52,6 +52,7 @@ pub mod lock;
 pub mod mapping;
 pub mod memory;
 pub(crate) mod nary;
+mod object;
 pub mod operation;
 pub mod operator;
 pub mod packet;
@@ -80,8 +81,9 @@ pub use client::{Client, ClientError, Node, Sharing};
 pub use collective::engine::{Announcement, CollectError, Geometry, GeometryError, Limits};
 pub use context::registration::{self, Region};
 pub use context::{
-    Active, Collect, Context, Done, Get, NewGeometry, ObjectMemory, OnAnnounced, OnDeaths, OnFetched, OnPart,
-    OnReceived, Poster, Process, Progress, Put, Receive, Rmw, Send, Work, WorkSlot,
+    AcceptMemory, Active, Collect, CollectMemory, Context, Done, Get, NewGeometry, ObjectMemory, OnAnnounced,
+    OnDeaths, OnFetched, OnPart, OnReceived, Poster, Process, Progress, Put, Receive, Rmw, Send, Work,
+    WorkSlot,
 };
 pub use dispatch::{Completion, Fetched, Message, Part, Received};
 pub use endpoint::{Endpoint, TaskList};

@@ -39,6 +39,28 @@ pub(crate) fn is_dispatch_id(id: u8) -> bool {
     usize::from(id) < DISPATCH_IDS + DEFERRING_IDS
 }
 
+/// Bits of the dispatch field of an [`Kind::Rts`] that are the id; the others say how its data is to be got.
+const RTS_ID: u8 = 0x3f;
+/// Through the node's memory.
+const PULL_NEAR: u8 = 0x40;
+/// Over the network.
+const PULL_FAR: u8 = 0x80;
+
+/// The dispatch field of an [`Kind::Rts`] whose data is to be got through the node's memory, if `local`, or over the network.
+pub(crate) fn pulled_over(id: u8, local: bool) -> u8 {
+    id | if local { PULL_NEAR } else { PULL_FAR }
+}
+
+/// The id in the dispatch field of a message that may be an [`Kind::Rts`].
+pub(crate) fn dispatch_id(dispatch: u8) -> u8 {
+    dispatch & RTS_ID
+}
+
+/// Whether its data is to be got through memory; `None`: as the target does otherwise.
+pub(crate) fn pulls_locally(dispatch: u8) -> Option<bool> {
+    (dispatch > RTS_ID).then_some(dispatch & PULL_NEAR != 0)
+}
+
 /// Bytes of the header of a signal behind a put.
 pub const SIGNAL_BYTES: usize = 8;
 /// In the dispatch field of a [`Kind::Put`]: its origin will ask what became of the message.
@@ -71,7 +93,8 @@ pub enum Kind {
     /// The target has the messages that its data names: eight bytes, a bit for each of the origin's places of operations.
     Ack = 5,
     /// A message whose data waits at its origin: this packet's data is the [`RegionId`](crate::region::RegionId) to get the
-    /// message's from, `total` bytes from `offset` of the region on.
+    /// message's from, `total` bytes from `offset` of the region on. The lower six bits of `dispatch` are the handler's; bit 6 says
+    /// that the data is to be got through the node's memory, bit 7 over the network, whatever the target does otherwise.
     Rts = 6,
     /// The target has, or does not want, the data of the `Rts` whose number this carries.
     RendezvousDone = 7,

@@ -73,6 +73,8 @@ pub(crate) struct ReceiveRequest<A: 'static> {
     pub(crate) order: u64,
     /// What the origin is told at the end.
     pub(crate) answer: Option<Answer>,
+    /// Whether its data is pulled through memory, if its origin has said so.
+    pub(crate) local: Option<bool>,
     /// How the get that is under way ended, or why there are to be no more.
     pub(crate) ended: Option<Result<(), OperationError>>,
     pub(crate) stage: Stage<A>,
@@ -220,6 +222,14 @@ impl<A: 'static> ReceiveRequests<A> {
             self.put(number, request);
         } else {
             self.line_up(number, request);
+        }
+    }
+
+    /// Its data is pulled through memory, or over the network, whatever the context does otherwise.
+    #[cold]
+    pub(crate) fn pull_over(&mut self, number: u8, local: bool) {
+        if let Some(request) = self.get_mut(number) {
+            request.local = Some(local);
         }
     }
 

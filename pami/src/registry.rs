@@ -121,7 +121,7 @@ pub enum FactoryError {
     FactoriesAlive(usize),
     /// The id is not below [`DISPATCH_IDS`], or has a handler.
     DispatchId(u8),
-    /// Handlers come before contexts and go after them; the client has this many.
+    /// Handlers come before contexts, but for late ones, and go after them; the client has this many.
     ContextsAlive(u8),
     /// The client was set up without collectives.
     NoCollectives,
@@ -156,7 +156,8 @@ impl fmt::Display for FactoryError {
             Self::ContextsAlive(count) => {
                 write!(
                     f,
-                    "the client has {count} contexts: handlers are registered before, deregistered after"
+                    "the client has {count} contexts: handlers are registered before, or with \
+                     ClientBuilder::late_receives, and deregistered after"
                 )
             }
             Self::NoCollectives => {

@@ -7,12 +7,15 @@
 //! ([`crate::admission`]).
 
 use crate::acks::bit_of;
+use crate::dispatch::OnReceived;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
+use crate::object::{Loan, WaitingLine, caller_memory};
 use crate::packet::{Envelope, HEADER_LIMIT, Kind};
 use crate::receive::Owes;
 use crate::region::RemoteData;
 use heapless::Vec;
+use rings::buffer::Buffer;
 use rings::first_fit::first_fit;
 
 /// Most places of the unexpected queue of a context.
@@ -43,11 +46,31 @@ pub struct Unexpected<'a> {
 pub(crate) struct Waiting {
     pub(crate) order: u64,
     pub(crate) origin: Endpoint,
+    /// As the packet had it.
     pub(crate) dispatch: u8,
     pub(crate) message: u32,
     pub(crate) total: u32,
     pub(crate) header: Vec<u8, HEADER_LIMIT>,
     pub(crate) data: Data,
+    /// Somebody has accepted it and waits for a receive request.
+    pub(crate) claimed: bool,
+}
+
+/// What is to become of a message once there is a receive request for it.
+pub(crate) struct Acceptance<A: 'static> {
+    pub(crate) id: UnexpectedId,
+    pub(crate) buffer: Buffer,
+    pub(crate) then: OnReceived<A>,
+}
+
+caller_memory! {
+    /// Memory for the object of one reception, the caller's: an instruction to accept a message that is passed it never fails
+    /// with [`SendError::Again`](crate::SendError::Again). What is in it is nobody else's matter. 80 bytes, of alignment 8, on
+    /// machines of 64 bits.
+    ///
+    /// The object lies in it until the context has a place for a receive request. It is free again then, before the callback at
+    /// the latest.
+    AcceptMemory, Acceptance<A>
 }
 
 /// Where the data of an unexpected message is.
@@ -77,15 +100,17 @@ pub(crate) fn hold<'a>(
 }
 
 /// The unexpected queue of one context: places, and memory for what lies here.
-pub(crate) struct UnexpectedQueue {
+pub(crate) struct UnexpectedQueue<A: 'static> {
     places: &'static mut [UnexpectedSlot],
     data: &'static mut [u8],
+    /// Those that are accepted and wait for a receive request. While there are any, none is free.
+    accepted: WaitingLine<Acceptance<A>>,
 }
 
-impl UnexpectedQueue {
+impl<A: 'static> UnexpectedQueue<A> {
     /// Takes at most [`UNEXPECTED_LIMIT`] places, and less than 4 GiB.
     pub(crate) fn new(places: &'static mut [UnexpectedSlot], data: &'static mut [u8]) -> Self {
-        Self { places, data }
+        Self { places, data, accepted: WaitingLine::EMPTY }
     }
 
     pub(crate) fn into_parts(self) -> (&'static mut [UnexpectedSlot], &'static mut [u8]) {
@@ -156,12 +181,48 @@ impl UnexpectedQueue {
         Some(number as u8)
     }
 
-    /// Takes a message out, and the fences that wait behind it. What lies here of its data stays until another is kept.
+    fn find(&mut self, id: UnexpectedId) -> Option<&mut UnexpectedSlot> {
+        let is_it = |place: &&mut UnexpectedSlot| place.waiting.as_ref().is_some_and(|it| it.order == id.0);
+        self.places.iter_mut().find(is_it)
+    }
+
+    /// Has a message that nobody has accepted wait for a receive request, in the caller's memory. Returns the acceptance if there is
+    /// no such message.
+    pub(crate) fn claim(
+        &mut self,
+        memory: &'static AcceptMemory<A>,
+        mut loan: Loan<Acceptance<A>>,
+        acceptance: Acceptance<A>,
+    ) -> Result<(), Acceptance<A>> {
+        let waiting = self.find(acceptance.id).and_then(|place| place.waiting.as_mut());
+        let Some(waiting) = waiting.filter(|waiting| !waiting.claimed) else { return Err(acceptance) };
+        waiting.claimed = true;
+        *loan = Some(acceptance);
+        drop(loan);
+        self.accepted.push(&memory.0);
+        Ok(())
+    }
+
+    /// Whether any is accepted and waits for a receive request.
+    #[inline]
+    pub(crate) fn has_accepted(&self) -> bool {
+        !self.accepted.is_empty()
+    }
+
+    /// The one that has waited longest; it is to be accepted now.
+    pub(crate) fn next_accepted(&mut self) -> Option<Acceptance<A>> {
+        let acceptance = self.accepted.pop()?.resume().take()?;
+        let waiting = self.find(acceptance.id).and_then(|place| place.waiting.as_mut());
+        if let Some(waiting) = waiting {
+            waiting.claimed = false;
+        }
+        Some(acceptance)
+    }
+
+    /// Takes a message out that nobody has accepted, and the fences that wait behind it. What lies here of its data stays until another is kept.
     pub(crate) fn take(&mut self, id: UnexpectedId) -> Option<(Waiting, u64)> {
-        let is_it =
-            |place: &&mut UnexpectedSlot| place.waiting.as_ref().is_some_and(|waiting| waiting.order == id.0);
-        let place = self.places.iter_mut().find(is_it)?;
-        Some((place.waiting.take()?, core::mem::take(&mut place.fences)))
+        let place = self.find(id)?;
+        Some((place.waiting.take_if(|waiting| !waiting.claimed)?, core::mem::take(&mut place.fences)))
     }
 
     /// The first `len` bytes of data that lies here from `start` on.
@@ -200,7 +261,16 @@ impl Waiting {
     /// `None` if the header is longer than any that `pami` sends; such a message is dropped before.
     pub(crate) fn new(envelope: &Envelope, order: u64, header: &[u8], data: Data) -> Option<Self> {
         let Envelope { origin, dispatch, message, total, .. } = *envelope;
-        Some(Self { order, origin, dispatch, message, total, header: Vec::from_slice(header).ok()?, data })
+        Some(Self {
+            order,
+            origin,
+            dispatch,
+            message,
+            total,
+            header: Vec::from_slice(header).ok()?,
+            data,
+            claimed: false,
+        })
     }
 
     /// As it arrived.

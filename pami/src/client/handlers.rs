@@ -1,7 +1,8 @@
-//! The handlers of a client, and the functions that process its messages: each context is made with a copy of them.
+//! The handlers of a client, and the functions that process its messages: each context is made with a copy of them. What is
+//! registered while contexts live is published for those besides.
 
 use crate::balance::functions::{Functions, Own};
-use crate::context::{DeferringHandler, Handler};
+use crate::context::{DeferringHandler, Handler, LateHandlers};
 use crate::device::Port;
 use crate::packet::{DEFERRING, DEFERRING_IDS, DISPATCH_IDS};
 use crate::registry::FactoryError;
@@ -13,12 +14,29 @@ pub(crate) struct Handlers<P: Port> {
     /// From id [`DEFERRING`] on.
     deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
     functions: Functions,
+    /// Those that were registered while contexts lived, if they may be.
+    late: Option<&'static LateHandlers<P>>,
 }
 
 impl<P: Port> Handlers<P> {
     /// None yet.
     pub(crate) fn new() -> Self {
-        Self { plain: [None; DISPATCH_IDS], deferring: [None; DEFERRING_IDS], functions: Functions::NONE }
+        Self {
+            plain: [None; DISPATCH_IDS],
+            deferring: [None; DEFERRING_IDS],
+            functions: Functions::NONE,
+            late: None,
+        }
+    }
+
+    /// Handlers may be registered while contexts live from now on.
+    pub(crate) fn open(&mut self, late: &'static LateHandlers<P>) {
+        self.late = Some(late);
+    }
+
+    /// For a context: where it finds those that come later.
+    pub(crate) fn late(&self) -> Option<&'static LateHandlers<P>> {
+        self.late
     }
 
     /// Adds a handler under an id, or under the lowest that is free. Returns the id.
@@ -26,7 +44,11 @@ impl<P: Port> Handlers<P> {
     /// # Errors
     /// [`FactoryError::DispatchId`], or [`FactoryError::Exhausted`] if none is free.
     pub(crate) fn add(&mut self, id: Option<u8>, handler: Handler<P>) -> Result<u8, FactoryError> {
-        add(&mut self.plain, (0, "dispatch ids"), id, handler)
+        let id = add(&mut self.plain, (0, "dispatch ids"), id, handler)?;
+        if let Some(late) = self.late {
+            late.publish(id, handler);
+        }
+        Ok(id)
     }
 
     /// The same for one that may want messages later.
@@ -38,7 +60,12 @@ impl<P: Port> Handlers<P> {
         id: Option<u8>,
         handler: DeferringHandler<P>,
     ) -> Result<u8, FactoryError> {
-        add(&mut self.deferring, (DEFERRING, "ids of handlers that may want later"), id, handler)
+        let what = "ids of handlers that may want later";
+        let id = add(&mut self.deferring, (DEFERRING, what), id, handler)?;
+        if let Some(late) = self.late {
+            late.publish_deferring(id, handler);
+        }
+        Ok(id)
     }
 
     /// Adds a function that processes messages, under the lowest number that is free. Returns that.
@@ -67,6 +94,9 @@ impl<P: Port> Handlers<P> {
             self.plain[usize::from(id)] = None;
         } else if let Some(place) = self.deferring.get_mut(usize::from(id - DEFERRING)) {
             *place = None;
+        }
+        if let Some(late) = self.late {
+            late.withdraw(id);
         }
     }
 

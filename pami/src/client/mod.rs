@@ -268,7 +268,18 @@ impl<N: Node> Client<N> {
         Self { node, name, id, configuration, handlers, factories, alive: 0 }
     }
 
-    /// Its handlers, which come before its contexts and go after them.
+    /// Its handlers, to add one: before its contexts, unless it was [set up](crate::ClientBuilder::late_receives) for later ones.
+    ///
+    /// # Errors
+    /// [`FactoryError::ContextsAlive`].
+    pub(crate) fn handlers_to_add(&mut self) -> Result<&mut Handlers<N::Port>, FactoryError> {
+        match self.handlers.late() {
+            Some(_) => Ok(&mut self.handlers),
+            None => self.handlers(),
+        }
+    }
+
+    /// The same with nobody there who has copies of them: they go after the client's contexts.
     ///
     /// # Errors
     /// [`FactoryError::ContextsAlive`].
@@ -386,6 +397,7 @@ impl<N: Node> Client<N> {
             rendezvous_from: self.configuration.rendezvous_from,
             handlers: self.handlers.plain(),
             deferring: self.handlers.deferring(),
+            late: self.handlers.late(),
             processing: Processing::new(self.configuration.sub_operations, self.handlers.functions()),
             parts: Parts {
                 operations: Operations::new(memory.operations),

@@ -14,9 +14,9 @@ impl<P: Port> Active<P> {
         let Self { operations, port, incoming, .. } = self;
         let Some(operation) = operations.get(number) else { return false };
         let Action::Send(state) = &mut operation.action else { return false };
-        let target = operation.target;
-        let half = incoming.is_crowded() && operation.path.is_some_and(|path| state.is_in_parts(port, path));
-        half || state.may_be_refused() || operations.asks(target)
+        let (path, target) = (operation.path, operation.target);
+        let half = incoming.is_crowded() && path.is_some_and(|path| state.is_in_parts(port, path));
+        half || state.may_be_refused() || operations.asks_on(path, target)
     }
 
     /// Has it ask. Returns whether it stands in no line yet.
@@ -37,10 +37,11 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     pub(crate) fn let_in(&mut self, number: u8) {
         let Some(answered) = self.operations.get(number) else { return };
-        let (target, order) = (answered.target, answered.order);
+        // What came over another path says nothing of these.
+        let (path, target, order) = (answered.path, answered.target, answered.order);
         for number in bits(self.operations.asking()) {
             let Some(operation) = self.operations.get(number) else { continue };
-            if operation.target != target || !is_in(operation.order, order) {
+            if (operation.path, operation.target) != (path, target) || !is_in(operation.order, order) {
                 continue;
             }
             let freed = match &mut operation.action {

@@ -1,6 +1,6 @@
 //! Collectives of a context: what its [engine](crate::collective::engine) does for those who hold it.
 
-use super::{Active, Collect, Done, Due, NewGeometry, OnAnnounced, QUIET_LOOKS};
+use super::{Active, Collect, CollectMemory, Done, Due, NewGeometry, OnAnnounced, QUIET_LOOKS};
 use crate::collective::Query;
 use crate::collective::engine::{CollectError, Geometry, GeometryError, GeometryId};
 use crate::device::Port;
@@ -74,12 +74,29 @@ impl<P: Port> Active<P> {
     #[inline(always)]
     pub fn collect(&mut self, mut collect: Collect<P>) -> Result<(), CollectError> {
         self.collectives.collect(&mut collect, &mut self.port, &mut self.transport)?;
+        self.note_collective();
+        Ok(())
+    }
+
+    /// The same, with its object in the caller's memory.
+    pub(crate) fn collect_in(
+        &mut self,
+        memory: &'static CollectMemory<P>,
+        mut collect: Collect<P>,
+    ) -> Result<(), CollectError> {
+        self.collectives.collect_in(memory, &mut collect, &mut self.port, &mut self.transport)?;
+        self.note_collective();
+        Ok(())
+    }
+
+    /// A collective has started, or waits.
+    #[inline(always)]
+    fn note_collective(&mut self) {
         if !self.due.is_some() && self.collectives.is_on_bulletins_alone() {
             self.due = Due::looks(QUIET_LOOKS);
         } else {
             self.note_work();
         }
-        Ok(())
     }
 
     /// Ends the geometry's next collective here without having begun it, and at all members with

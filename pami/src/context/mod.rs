@@ -24,6 +24,7 @@ mod due;
 mod fence;
 mod fence_rma;
 mod get;
+mod late;
 #[cfg(feature = "trace")]
 mod notes;
 mod operations;
@@ -37,6 +38,7 @@ pub mod registration;
 mod rendezvous;
 mod rmw;
 mod send;
+mod send_apart;
 mod sleep;
 pub(crate) mod terms;
 mod unexpected;
@@ -60,6 +62,7 @@ use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use due::Due;
+pub(crate) use late::LateHandlers;
 pub(crate) use posts::Posts;
 pub use posts::{Busy, Poster, Progress, Work, WorkSlot};
 
@@ -98,10 +101,15 @@ pub type Process<P> = crate::balance::Process<Active<P>>;
 /// [Memory for a communication object](crate::operation::ObjectMemory), the caller's.
 pub type ObjectMemory<P> = crate::operation::ObjectMemory<Active<P>>;
 
+/// [Memory for the object of a collective](engine::CollectMemory), the caller's.
+pub type CollectMemory<P> = engine::CollectMemory<Active<P>>;
+/// [Memory for the object of a reception](crate::unexpected::AcceptMemory), the caller's.
+pub type AcceptMemory<P> = crate::unexpected::AcceptMemory<Active<P>>;
+
 type Operation<P> = crate::operation::Operation<Active<P>>;
 type RemoteDone<P> = crate::operation::RemoteDone<Active<P>>;
 type Sent<P> = crate::operation::Sent<Active<P>>;
-type Loan<P> = crate::operation::Loan<Active<P>>;
+type Loan<P> = crate::object::Loan<Operation<P>>;
 type Stage<P> = crate::receive_request::Stage<Active<P>>;
 type ReceiveRequest<P> = crate::receive_request::ReceiveRequest<Active<P>>;
 type Partial<P> = crate::receive::Partial<Active<P>>;
@@ -145,8 +153,9 @@ pub struct Active<P: Port> {
     collectives: engine::Engine<Active<P>>,
     processing: Processing,
     questions: Questions,
-    unexpected: UnexpectedQueue,
+    unexpected: UnexpectedQueue<Active<P>>,
     deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
+    late: Option<&'static LateHandlers<P>>,
     on_deaths: Option<OnDeaths<P>>,
     not_sync: PhantomData<Cell<()>>,
 }
@@ -159,6 +168,7 @@ pub(crate) struct ContextSetup<P: Port> {
     pub(crate) rendezvous_from: usize,
     pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
     pub(crate) deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
+    pub(crate) late: Option<&'static LateHandlers<P>>,
     pub(crate) processing: Processing,
     pub(crate) parts: Parts<P>,
 }
@@ -169,7 +179,7 @@ pub(crate) struct Parts<P: Port> {
     pub(crate) receive_requests: ReceiveRequests<Active<P>>,
     pub(crate) incoming: Incoming<Active<P>>,
     pub(crate) acks: Acks,
-    pub(crate) unexpected: UnexpectedQueue,
+    pub(crate) unexpected: UnexpectedQueue<Active<P>>,
     pub(crate) collectives: engine::Engine<Active<P>>,
     pub(crate) posts: Posts<P>,
 }
@@ -183,6 +193,7 @@ impl<P: Port> Active<P> {
             rendezvous_from,
             handlers,
             deferring,
+            late,
             processing,
             parts,
         } = setup;
@@ -211,6 +222,7 @@ impl<P: Port> Active<P> {
             processing,
             collectives,
             deferring,
+            late,
             on_deaths: None,
             not_sync: PhantomData,
         }

@@ -303,7 +303,7 @@ impl<P: Port> Active<P> {
 impl<P: Port> Active<P> {
     /// Lets an object wait for a place.
     pub(crate) fn wait_for_place(&mut self, memory: &'static ObjectMemory<P>) {
-        self.operations.wait(memory);
+        self.operations.wait(&memory.0);
         // Nothing quick may overtake it.
         self.transport.forget_route();
     }

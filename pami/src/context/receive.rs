@@ -7,7 +7,7 @@ use crate::device::Port;
 use crate::dispatch::{Message, Part, Received};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
-use crate::packet::{DEFERRING, Envelope, HEADER_LIMIT, Kind};
+use crate::packet::{DEFERRING, Envelope, HEADER_LIMIT, Kind, is_dispatch_id};
 use crate::receive::{Owes, Scatter};
 
 impl<P: Port> Active<P> {
@@ -76,6 +76,20 @@ impl<P: Port> Active<P> {
             usize::from(dispatch).checked_sub(usize::from(DEFERRING)).and_then(|id| self.deferring.get(id));
         match later.copied().flatten() {
             Some(handler) => handler(self, message).map_or(Wish::Defer, Wish::Take),
+            None => self.ask_late(dispatch, message),
+        }
+    }
+
+    /// The same of a handler that this context does not know yet.
+    #[cold]
+    #[inline(never)]
+    fn ask_late(&mut self, dispatch: u8, message: &Message<'_>) -> Wish<P> {
+        if let Some(handler) = self.learn(dispatch) {
+            return Wish::Take(handler(self, message));
+        }
+        match self.learn_deferring(dispatch) {
+            Some(handler) => handler(self, message).map_or(Wish::Defer, Wish::Take),
+            None if self.late.is_some() && dispatch >= DEFERRING && is_dispatch_id(dispatch) => Wish::Defer,
             None => Wish::Nobody,
         }
     }
@@ -122,7 +136,10 @@ impl<P: Port> Active<P> {
         if (envelope.offset != 0 || !self.incoming.is_idle()) && self.is_stray_first(envelope, data.len()) {
             return;
         }
-        let Some(handler) = self.handler(envelope.dispatch) else { return self.no_handler(envelope, data) };
+        let dispatch = envelope.dispatch;
+        let Some(handler) = self.handler(dispatch).or_else(|| self.learn(dispatch)) else {
+            return self.no_handler(envelope, data);
+        };
         let total = envelope.total as usize;
         let received = handler(self, &Message { origin: envelope.origin, header, data, total });
         if matches!(received, Receive::Done) && data.len() >= total {
@@ -151,7 +168,9 @@ impl<P: Port> Active<P> {
             self.transport.protocol_error();
             return true;
         }
-        if let Some(broken) = self.incoming.take(envelope.origin) {
+        // What goes over a path of its own is whole, and acknowledged.
+        let apart = envelope.kind == Kind::EagerFirstAcked && len == envelope.total as usize;
+        if !apart && let Some(broken) = self.incoming.take(envelope.origin) {
             self.transport.protocol_error();
             self.deliver(broken, Ok(()));
         }

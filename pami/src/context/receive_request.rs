@@ -29,7 +29,8 @@ impl<P: Port> Active<P> {
             Stage::Deliver(..) => ended = Some(Ok(())),
             _ => {}
         }
-        self.receive_requests.begin(number, ReceiveRequest { origin, order, answer, ended, stage });
+        self.receive_requests
+            .begin(number, ReceiveRequest { origin, order, answer, local: None, ended, stage });
         self.note_work();
     }
 
@@ -59,7 +60,10 @@ impl<P: Port> Active<P> {
     fn queue_receive(&mut self, number: u8, blocked: &mut Blocked) -> Queued {
         let Some(request) = self.receive_requests.get(number) else { return Queued::All };
         let origin = request.origin;
-        let located = self.transport.locate(&self.port, origin).ok();
+        let located = match (&request.stage, request.local) {
+            (Stage::Whole { .. } | Stage::Pieces { .. }, Some(local)) => self.port.locate(origin, local).ok(),
+            _ => self.transport.locate(&self.port, origin).ok(),
+        };
         let path = match (&request.stage, located) {
             (Stage::Answer, path) | (Stage::Whole { .. } | Stage::Pieces { .. }, path @ Some(_)) => path,
             // What is pulled from a node that died ends when its death is noted; a fence's get follows the units' others.
@@ -217,7 +221,15 @@ impl<P: Port> Active<P> {
 
     /// Ends a receive request: others may have been refused for want of its place.
     fn free_receive(&mut self, number: u8) {
-        self.receive_requests.free(number);
+        self.leave_receive(number);
         self.acks.note_room();
+    }
+
+    /// Leaves the place of a receive request to the acceptance that waits longest for one.
+    pub(crate) fn leave_receive(&mut self, number: u8) {
+        self.receive_requests.free(number);
+        if self.unexpected.has_accepted() {
+            self.accept_waiting();
+        }
     }
 }

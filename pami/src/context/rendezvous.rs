@@ -16,7 +16,7 @@ use super::{Active, Partial, Receive, Stage, Wish};
 use crate::acks::Lack;
 use crate::device::Port;
 use crate::dispatch::Message;
-use crate::packet::{Envelope, HEADER_LIMIT};
+use crate::packet::{Envelope, HEADER_LIMIT, dispatch_id, pulls_locally};
 use crate::receive::Owes;
 use crate::receive_request::Answer;
 use crate::region::{RegionId, RemoteData};
@@ -47,13 +47,14 @@ impl<P: Port> Active<P> {
         };
         self.receive_requests.reserve(number);
         let total = total as usize;
-        let received = match self.ask(envelope.dispatch, &Message { origin, header, data: &[], total }) {
+        let dispatch = dispatch_id(envelope.dispatch);
+        let received = match self.ask(dispatch, &Message { origin, header, data: &[], total }) {
             Wish::Take(received) => {
                 self.transport.note_received();
                 received
             }
             Wish::Defer => {
-                self.receive_requests.free(number);
+                self.leave_receive(number);
                 if self.keep_rendezvous(envelope, header, data) {
                     self.transport.note_received();
                     self.acks.let_in(origin);
@@ -86,7 +87,7 @@ impl<P: Port> Active<P> {
         data: RemoteData,
         received: Receive<P>,
     ) {
-        let Envelope { origin, message, total, .. } = *envelope;
+        let Envelope { dispatch, origin, message, total, .. } = *envelope;
         let stage = match received {
             Receive::Done => Stage::Answer,
             Receive::Into(buffer, then) => {
@@ -100,5 +101,8 @@ impl<P: Port> Active<P> {
             }
         };
         self.receive_at(number, origin, order, Some(Answer::RendezvousDone(message)), stage);
+        if let Some(local) = pulls_locally(dispatch) {
+            self.receive_requests.pull_over(number, local);
+        }
     }
 }

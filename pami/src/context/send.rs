@@ -1,6 +1,6 @@
 //! Sends of a context: immediate ones, messages of any length, and their ends (SPEC P-5, P-6).
 
-use super::terms::{Here, Terms};
+use super::terms::{Here, InMemory, Terms};
 use super::{Active, Operation, RemoteDone, Send, Sent};
 use crate::acks::named;
 use crate::device::{Full, Path, Port, REQUESTS};
@@ -81,7 +81,7 @@ impl<P: Port> Active<P> {
         if dispatch >= DEFERRING || self.operations.asks(target) {
             return self.send_kept((path, target), dispatch, header, data);
         }
-        if self.has_pending(path) || self.operations.waiting().has(path) {
+        if self.has_pending(path) || self.operations.waits_on(path) {
             return Err(SendError::Again);
         }
         // No answer comes, so the number tells nobody anything.
@@ -122,6 +122,38 @@ impl<P: Port> Active<P> {
         Ok(())
     }
 
+    /// As [`send_immediate`](Self::send_immediate), to the id of the terms; what finds no room is kept in the caller's memory.
+    pub(crate) fn send_packet_in(
+        &mut self,
+        terms: InMemory<'_, P>,
+        target: Endpoint,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        let dispatch = terms.0.dispatch;
+        let state = SendState::copied(dispatch, header, data).ok_or(SendError::TooLong)?;
+        let room = terms.room(&self.operations)?;
+        match self.send_packet(target, dispatch, header, data) {
+            Err(SendError::Again) => {}
+            sent => return sent,
+        }
+        let operation = Operation {
+            path: Some(self.transport.path_to(&self.port, target)?),
+            target,
+            order: self.transport.next_order(),
+            queued: false,
+            awaits: Awaits::Nobody,
+            result: Ok(()),
+            lease: None,
+            local_done: None,
+            remote_done: RemoteDone::Nobody,
+            action: Action::Send(state),
+        };
+        self.transport.note_sent();
+        InMemory::<P>::begin(self, room, operation);
+        Ok(())
+    }
+
     /// Has the next messages of one packet to `target` go the shortest way, if nothing waits that they would overtake.
     fn note_route(&mut self, target: Endpoint, path: Path) {
         if self.operations.waiting().is_empty() && !self.operations.asks(target) {
@@ -151,7 +183,11 @@ impl<P: Port> Active<P> {
 
     /// Takes the payload if the send is taken.
     #[inline(always)]
-    fn send_from<T: Terms<P>>(&mut self, send: &mut Send<'_, P>, terms: T) -> Result<(), SendError> {
+    pub(super) fn send_from<T: Terms<P>>(
+        &mut self,
+        send: &mut Send<'_, P>,
+        terms: T,
+    ) -> Result<(), SendError> {
         if !terms.has_dispatch_id() && !is_dispatch_id(send.dispatch) {
             return Err(SendError::DispatchId);
         }

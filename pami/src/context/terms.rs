@@ -145,7 +145,7 @@ impl<P: Port> Terms<P> for InMemory<'_, P> {
     }
 
     fn room(self, operations: &Operations<Active<P>>) -> Result<Lodging<P>, SendError> {
-        let loan = self.1.take().ok_or(SendError::MemoryInUse)?;
+        let loan = self.1.0.take().ok_or(SendError::MemoryInUse)?;
         Ok(Lodging { memory: self.1, loan, place: operations.free_place() })
     }
 

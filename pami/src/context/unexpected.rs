@@ -1,15 +1,15 @@
 //! Messages that a context keeps until somebody wants them (SPEC P-6).
 
-use super::{Active, OnReceived, Receive, Sink, Stage};
+use super::{AcceptMemory, Active, OnReceived, Receive, Sink, Stage};
 use crate::device::Port;
 use crate::dispatch::{Message, Received};
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
-use crate::packet::Envelope;
+use crate::packet::{Envelope, dispatch_id};
 use crate::receive::Owes;
 use crate::receive_request::Answer;
 use crate::region::RemoteData;
-use crate::unexpected::{Data, UNEXPECTED_LIMIT, Unexpected, UnexpectedId, Waiting};
+use crate::unexpected::{Acceptance, Data, UNEXPECTED_LIMIT, Unexpected, UnexpectedId, Waiting};
 use heapless::Vec;
 use rings::buffer::Buffer;
 
@@ -22,15 +22,15 @@ impl<P: Port> Active<P> {
         self.unexpected.have_room(if rendezvous { 0 } else { message.total })
     }
 
-    /// The messages that are kept, in the order of their arrival.
+    /// The messages that are kept and that nobody has accepted, in the order of their arrival.
     pub fn unexpected(&self) -> impl Iterator<Item = Unexpected<'_>> {
         let mut waiting: Vec<&Waiting, UNEXPECTED_LIMIT> =
-            self.unexpected.waiting().take(UNEXPECTED_LIMIT).collect();
+            self.unexpected.waiting().filter(|it| !it.claimed).take(UNEXPECTED_LIMIT).collect();
         waiting.sort_unstable_by_key(|waiting| waiting.order);
         waiting.into_iter().map(|waiting| Unexpected {
             id: UnexpectedId(waiting.order),
             origin: waiting.origin,
-            dispatch: waiting.dispatch,
+            dispatch: dispatch_id(waiting.dispatch),
             header: &waiting.header,
             total: waiting.total as usize,
         })
@@ -75,6 +75,34 @@ impl<P: Port> Active<P> {
         }
         self.has_taken(waiting.origin, waiting.order, fences);
         Ok(())
+    }
+
+    /// The same, in the caller's memory while too many receive requests are under way.
+    pub(crate) fn accept_in(
+        &mut self,
+        memory: &'static AcceptMemory<P>,
+        id: UnexpectedId,
+        buffer: Buffer,
+        then: OnReceived<P>,
+    ) -> Result<(), (SendError, Buffer)> {
+        let Some(loan) = memory.0.take() else { return Err((SendError::MemoryInUse, buffer)) };
+        if self.receive_requests.free_place().is_some() {
+            return self.accept(id, buffer, then);
+        }
+        let claimed = self.unexpected.claim(memory, loan, Acceptance { id, buffer, then });
+        claimed.map_err(|acceptance| (SendError::NoSuchMessage, acceptance.buffer))
+    }
+
+    /// Goes on with those that are accepted and wait for a receive request, as far as there are some.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn accept_waiting(&mut self) {
+        while self.receive_requests.free_place().is_some()
+            && let Some(Acceptance { id, buffer, then }) = self.unexpected.next_accepted()
+        {
+            // It is there, and so is the place.
+            let _ = self.accept(id, buffer, then);
+        }
     }
 
     /// Drops an unexpected message.

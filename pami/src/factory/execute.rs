@@ -2,13 +2,15 @@
 
 use super::Factory;
 use super::function::{
-    CollectFunction, DeferringReceiveFunction, FenceFunction, GetFunction, ImmediateFunction, PutFunction,
-    ReceiveFunction, RmwFunction, SendFunction,
+    CollectFunction, DeferringReceiveFunction, FenceFunction, GetFunction, ImmediateFunction,
+    PathSendFunction, PutFunction, ReceiveFunction, RmwFunction, SendFunction,
 };
 use crate::collective::engine::CollectError;
 use crate::collective::{Algorithm, Tuning};
-use crate::context::terms::{Here, InMemory};
-use crate::context::{Active, Collect, Done, Get, ObjectMemory, OnReceived, Put, Rmw, Send};
+use crate::context::terms::{Here, InMemory, Terms};
+use crate::context::{
+    AcceptMemory, Active, Collect, CollectMemory, Done, Get, ObjectMemory, OnReceived, Put, Rmw, Send,
+};
 use crate::device::Port;
 use crate::endpoint::{Endpoint, TaskList};
 use crate::error::SendError;
@@ -16,6 +18,7 @@ use crate::fence::FenceScope;
 use crate::geometry::GeometryId;
 use crate::layout::Layout;
 use crate::payload::Payload;
+use crate::registry::Settings;
 use crate::unexpected::UnexpectedId;
 use core::ops::Range;
 use rings::buffer::Buffer;
@@ -62,7 +65,8 @@ impl<F> Factory<F> {
 }
 
 impl Factory<ImmediateFunction> {
-    /// Sends a message that fits one packet, as [`Active::send_immediate`]. The packet is all the object there is.
+    /// Sends a message that fits one packet, as [`Active::send_immediate`]. One that goes at once needs no object but its packet; one
+    /// that has to be kept has it in the context's memory.
     ///
     /// # Errors
     /// Those, and [`SendError::ForeignFactory`].
@@ -94,6 +98,24 @@ impl Factory<ImmediateFunction> {
     ) -> Result<(), SendError> {
         self.check(active)?;
         active.send_packet(target, self.settings().dispatch, header, data)
+    }
+
+    /// The same with the object in the caller's memory: what finds no room is kept there and goes in later advances.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute), with [`SendError::MemoryInUse`] instead of [`SendError::Again`];
+    /// [`SendError::TooLong`] if header and data have more than [`HEADER_LIMIT`](crate::packet::HEADER_LIMIT) bytes together,
+    /// for which the object has room.
+    pub fn execute_in<P: Port>(
+        &self,
+        memory: &'static ObjectMemory<P>,
+        active: &mut Active<P>,
+        target: Endpoint,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.send_packet_in(InMemory(self.settings(), memory), target, header, data)
     }
 }
 
@@ -131,6 +153,47 @@ impl Factory<SendFunction> {
         }
         let settings = self.settings();
         active.send_on(outgoing.to(settings.dispatch), InMemory(settings, memory))
+    }
+}
+
+impl Factory<PathSendFunction> {
+    /// Sends a message of any length over the factory's path; its object lies in the context's memory.
+    ///
+    /// # Errors
+    /// As [`Active::send`], and [`SendError::ForeignFactory`].
+    pub fn execute<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        outgoing: Outgoing<'_, P>,
+    ) -> Result<(), (SendError, Payload)> {
+        self.execute_on(active, outgoing, Here(Some(self.settings())))
+    }
+
+    /// The same with the object in the caller's memory.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute), with [`SendError::MemoryInUse`] instead of [`SendError::Again`].
+    pub fn execute_in<P: Port>(
+        &self,
+        memory: &'static ObjectMemory<P>,
+        active: &mut Active<P>,
+        outgoing: Outgoing<'_, P>,
+    ) -> Result<(), (SendError, Payload)> {
+        self.execute_on(active, outgoing, InMemory(self.settings(), memory))
+    }
+
+    fn execute_on<P: Port, T: Terms<P>>(
+        &self,
+        active: &mut Active<P>,
+        outgoing: Outgoing<'_, P>,
+        terms: T,
+    ) -> Result<(), (SendError, Payload)> {
+        if let Err(error) = self.check(active) {
+            return Err((error, outgoing.payload));
+        }
+        let Settings { dispatch, local_paths, .. } = *self.settings();
+        let mut send = outgoing.to(dispatch);
+        active.send_apart(&mut send, local_paths, terms).map_err(|error| (error, send.payload))
     }
 }
 
@@ -352,6 +415,21 @@ impl Factory<FenceFunction> {
         active.fence_contexts(tasks, contexts, done)
     }
 
+    /// The same with the object in the caller's memory.
+    ///
+    /// # Errors
+    /// As [`execute_contexts`](Self::execute_contexts), with [`SendError::MemoryInUse`] instead of [`SendError::Again`].
+    pub fn execute_contexts_in<P: Port>(
+        &self,
+        memory: &'static ObjectMemory<P>,
+        active: &mut Active<P>,
+        (tasks, contexts): (impl Into<TaskList>, Range<u8>),
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.fence_contexts_on((tasks.into(), Some(contexts)), done, InMemory(self.settings(), memory))
+    }
+
     /// Fences a geometry, as [`Active::fence_geometry`]; its object lies in the context's memory.
     ///
     /// # Errors
@@ -396,6 +474,21 @@ impl Factory<CollectFunction> {
     ) -> Result<(), CollectError> {
         collect.algorithm = self.algorithm(active, &collect)?;
         active.collect(collect)
+    }
+
+    /// The same with the object in the caller's memory until there is room for the collective to start.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute), with [`CollectError::MemoryInUse`] instead of [`CollectError::Full`], unless the client
+    /// has [`Limits::queued`](crate::Limits::queued) 0.
+    pub fn execute_in<P: Port>(
+        &self,
+        memory: &'static CollectMemory<P>,
+        active: &mut Active<P>,
+        mut collect: Collect<P>,
+    ) -> Result<(), CollectError> {
+        collect.algorithm = self.algorithm(active, &collect)?;
+        active.collect_in(memory, collect)
     }
 
     /// Bytes of scratch memory that the call needs, as [`Active::scratch_len`].
@@ -450,6 +543,24 @@ impl<P: Port> Factory<DeferringReceiveFunction<P>> {
             return Err((error, buffer));
         }
         active.accept(id, buffer, then)
+    }
+
+    /// The same with the object in the caller's memory until the context has a place for it; the message is nobody else's
+    /// from here on.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute), with [`SendError::MemoryInUse`] instead of [`SendError::Again`].
+    pub fn execute_in(
+        &self,
+        memory: &'static AcceptMemory<P>,
+        active: &mut Active<P>,
+        (id, buffer): (UnexpectedId, Buffer),
+        then: OnReceived<P>,
+    ) -> Result<(), (SendError, Buffer)> {
+        if let Err(error) = self.check(active) {
+            return Err((error, buffer));
+        }
+        active.accept_in(memory, id, buffer, then)
     }
 
     /// The id that messages for the handler carry.

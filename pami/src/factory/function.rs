@@ -48,6 +48,21 @@ pub struct SendFunction {
     pub rendezvous_from: Option<usize>,
 }
 
+/// [`send`](crate::Active::send) over a path of its own, which the factory is for, whatever the client says.
+///
+/// Messages that take different ways to one endpoint have no order among them but by fences: nor have those of one such factory
+/// of which some fit a packet and others do not. Those that lie in several pieces and fit no packet go as the client says all the
+/// same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathSendFunction {
+    /// Id of the handler at the targets.
+    pub dispatch: u8,
+    /// As [`SendFunction::rendezvous_from`].
+    pub rendezvous_from: Option<usize>,
+    /// Whether messages within the node go through its memory, or over the network's loop-back (SPEC P-9).
+    pub local_paths: bool,
+}
+
 /// [`put`](crate::Active::put): writes into regions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PutFunction {
@@ -106,8 +121,10 @@ pub struct CollectFunction {
     pub algorithm: Option<(Algorithm, Tuning)>,
 }
 
-/// ReceiveRequest: a dispatch handler. To be registered before the client has contexts, so that no message can find its handler
-/// missing.
+/// A dispatch handler. To be registered before the client has contexts, so that no message can find its handler missing; or, of
+/// a client with [`late_receives`](crate::ClientBuilder::late_receives), at any time, but before messages to its id are sent: by
+/// all tasks in front of a collective, say. One that comes earlier is discarded, and counted in
+/// [`Counters::unknown_dispatch`](crate::Counters::unknown_dispatch).
 pub struct ReceiveFunction<P: Port> {
     /// The dispatch id; `None` for the lowest that is free. As all tasks register in the same order it is the same at
     /// all.
@@ -116,7 +133,8 @@ pub struct ReceiveFunction<P: Port> {
     pub handler: Handler<P>,
 }
 
-/// As [`ReceiveFunction`], with a handler that may want messages later, and their [`accept`](crate::Active::accept).
+/// As [`ReceiveFunction`], with a handler that may want messages later, and their [`accept`](crate::Active::accept). Where
+/// handlers may be registered late, messages to such an id that has none yet are kept, as if one wanted them later.
 pub struct DeferringReceiveFunction<P: Port> {
     /// The dispatch id, from [`DEFERRING`](crate::packet::DEFERRING) on; `None` for the lowest of those that is free.
     pub dispatch: Option<u8>,
@@ -150,6 +168,14 @@ impl<N: Node> Settle<N> for SendFunction {
         }
         let rendezvous_from = self.rendezvous_from.unwrap_or(usual.rendezvous_from);
         Ok(Settings { dispatch: self.dispatch, rendezvous_from, ..usual })
+    }
+}
+
+impl<N: Node> Settle<N> for PathSendFunction {
+    fn settle(self, client: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
+        let Self { dispatch, rendezvous_from, local_paths } = self;
+        let usual = settle_paths(Some(local_paths), usual);
+        SendFunction { dispatch, rendezvous_from }.settle(client, usual)
     }
 }
 
@@ -214,7 +240,7 @@ impl<N: Node> Settle<N> for CollectFunction {
 
 impl<N: Node> Settle<N> for ReceiveFunction<N::Port> {
     fn settle(self, client: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
-        let dispatch = client.handlers()?.add(self.dispatch, self.handler)?;
+        let dispatch = client.handlers_to_add()?.add(self.dispatch, self.handler)?;
         Ok(Settings { dispatch, ..usual })
     }
 
@@ -226,7 +252,7 @@ impl<N: Node> Settle<N> for ReceiveFunction<N::Port> {
 
 impl<N: Node> Settle<N> for DeferringReceiveFunction<N::Port> {
     fn settle(self, client: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
-        let dispatch = client.handlers()?.add_deferring(self.dispatch, self.handler)?;
+        let dispatch = client.handlers_to_add()?.add_deferring(self.dispatch, self.handler)?;
         Ok(Settings { dispatch, ..usual })
     }
 

@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | [`ImmediateFunction`] | dispatch id | [`send_immediate`] |
 //! | [`SendFunction`] | dispatch id, switch-over to rendezvous | [`send`] |
+//! | [`PathSendFunction`] | the same; through the node's memory, or by loop-back | [`send`] |
 //! | [`PutFunction`] | through the node's memory, or by loop-back | [`put`] |
 //! | [`GetFunction`] | the same | [`get`] |
 //! | [`RmwFunction`] | the same | [`rmw`] |
@@ -29,22 +30,44 @@
 //! | object | here | with the caller |
 //! |---|---|---|
 //! | factory | [`register`]: one of the client's [`factories`] | [`register_in`]: a [`FactoryMemory`] |
-//! | communication object | `execute`: one of the context's [`OPERATIONS`] places | `execute_in`: an [`ObjectMemory`] |
+//! | of sends, puts, gets, updates, fences, what is processed | `execute`: one of the context's [`OPERATIONS`] places | `execute_in`: an [`ObjectMemory`] |
+//! | of a collective | `execute`: of the places of [`Limits`](crate::Limits) | `execute_in`: a [`CollectMemory`] |
+//! | of a reception | `execute`: one of the context's receive requests | `execute_in`: an [`AcceptMemory`] |
 //!
 //! With [`deregister`] the caller has its [`FactoryMemory`] back. If no place is free `execute` says [`Again`];
-//! `execute_in` never does, and the [`ObjectMemory`] is free again at the last callback.
+//! `execute_in` never does: the object waits in the caller's memory. An [`ObjectMemory`] is free again at the last callback, the
+//! others once their object has a place.
 //!
 //! | type | bytes | alignment |
 //! |---|---|---|
 //! | [`FactoryMemory`] | 88 | 8 |
 //! | [`ObjectMemory`] | 368 | 8 |
+//! | [`CollectMemory`] | 376 | 8 |
+//! | [`AcceptMemory`] | 80 | 8 |
 //! | [`Factory`], which refers to one | 8 | 8 |
 //!
-//! An object in the caller's memory stays there from call to callback. For the answers to its packets to find it it
+//! An operation in the caller's memory stays there from call to callback. For the answers to its packets to find it it
 //! has the number of a place besides; while none is free it waits for one, and objects keep the order of their calls.
 //! A put, get or update within the node is carried out in the call, and waits for a place to tell of its end alone.
-//! Immediate sends have no object but their packet. Collectives lie in what the context has for them
-//! ([`Limits::in_flight`](crate::Limits::in_flight)), since all members start those of a geometry in one order.
+//! An immediate send has no object but its packet, unless it has to be kept. A collective, and a reception, is in the caller's
+//! memory while there is no place for it to wait in or to begin; once it has one it goes on from there.
+//!
+//! # Several ways to send
+//!
+//! Each is a factory of its own, side by side with the others of the same dispatch id; the caller picks (SPEC M-5).
+//!
+//! | way | function | `rendezvous_from` | `local_paths` | how data goes |
+//! |---|---|---|---|---|
+//! | as the client says | [`SendFunction`] | `None` | | by size and path |
+//! | eager | [`SendFunction`] | `Some(usize::MAX)` | | in packets, whatever its length |
+//! | bulk | [`SendFunction`] | `Some(0)` | | pulled by the target, from where it lies |
+//! | shared memory | [`PathSendFunction`] | any | `true` | through the node's memory |
+//! | loop-back | [`PathSendFunction`] | any | `false` | over the network, within the node too |
+//!
+//! # When
+//!
+//! Factories come and go at any time. A handler comes before the client's contexts, so that no message finds it missing; with
+//! [`late_receives`](crate::ClientBuilder::late_receives) also while they live.
 //!
 //! # Mistakes
 //!
@@ -155,12 +178,13 @@ mod function;
 mod process;
 mod registry;
 
-pub use crate::context::ObjectMemory;
+pub use crate::context::{AcceptMemory, CollectMemory, ObjectMemory};
 pub use crate::registry::{FactoryError, FactoryMemory, PROTOCOLS};
 pub use execute::Outgoing;
 pub use function::{
     CollectFunction, DeferringReceiveFunction, FenceFunction, Function, GetFunction, ImmediateFunction,
-    ProcessFunction, PutFunction, ReceiveFunction, RmwFunction, SendFunction, SubOperationFunction,
+    PathSendFunction, ProcessFunction, PutFunction, ReceiveFunction, RmwFunction, SendFunction,
+    SubOperationFunction,
 };
 pub use process::Contribution;
 pub use registry::{Protocol, Unregistered};

@@ -15,7 +15,6 @@ mod questions;
 mod table;
 
 pub use object::ObjectMemory;
-pub(crate) use object::{Loan, WaitingObjects};
 pub(crate) use questions::Questions;
 pub(crate) use table::{OperationSlot, Operations, Watched};
 

@@ -5,9 +5,10 @@
 //! which most sends write a few where an older one lay; and which places are free is one of several sets over the same numbers,
 //! a word each, that are looked at together. Names need no generation: message numbers count operations.
 
-use super::{Action, Ended, Loan, ObjectMemory, Operation, Sent, WaitingObjects, bits};
+use super::{Action, Ended, Operation, Sent, bits};
 use crate::device::{OPERATIONS, Path};
 use crate::endpoint::Endpoint;
+use crate::object::{CallerMemory, Loan, WaitingLine};
 use heapless::Vec;
 
 /// What is known of the questions after one operation; of one that has ended or gone again since, nothing.
@@ -34,7 +35,7 @@ pub(crate) struct OperationSlot<A: 'static> {
     /// Over, if there is none or it is lent.
     own: Operation<A>,
     /// The caller's memory, if the operation lies there (SPEC M-3).
-    lent: Option<Loan<A>>,
+    lent: Option<Loan<Operation<A>>>,
     /// One that was carried out at once, and is no matter of this place otherwise.
     ended: Ended<A>,
     watched: Watched,
@@ -98,7 +99,7 @@ pub(crate) struct Operations<A: 'static> {
     /// Bit set of sends that ask to be let in ([`crate::admission`]) and are not known to be.
     asking: u64,
     /// Those in their callers' memory that found no place. While there are any, no place is free.
-    waiting: WaitingObjects<A>,
+    waiting: WaitingLine<Operation<A>>,
     /// Those that were carried out at once have their ends in the places from the first of these on, up to the second; what lies in
     /// front was told since all were. Both are 0 while there are none.
     told: usize,
@@ -115,7 +116,7 @@ impl<A: 'static> Operations<A> {
             settling: 0,
             fences: 0,
             asking: 0,
-            waiting: WaitingObjects::new(),
+            waiting: WaitingLine::EMPTY,
             told: 0,
             ended: 0,
         }
@@ -297,17 +298,22 @@ impl<A: 'static> Operations<A> {
 
     /// Those in their callers' memory that found no place.
     #[inline]
-    pub(crate) fn waiting(&self) -> &WaitingObjects<A> {
+    pub(crate) fn waiting(&self) -> &WaitingLine<Operation<A>> {
         &self.waiting
     }
 
+    /// Whether one of them is to go over `path`, or to many targets.
+    pub(crate) fn waits_on(&self, path: Path) -> bool {
+        self.waiting.any(|operation| operation.path.is_none_or(|way| way == path))
+    }
+
     /// One more found no place.
-    pub(crate) fn wait(&mut self, memory: &'static ObjectMemory<A>) {
+    pub(crate) fn wait(&mut self, memory: &'static CallerMemory<Operation<A>>) {
         self.waiting.push(memory);
     }
 
     /// Takes the one that waits longest.
-    pub(crate) fn next_waiting(&mut self) -> Option<&'static ObjectMemory<A>> {
+    pub(crate) fn next_waiting(&mut self) -> Option<&'static CallerMemory<Operation<A>>> {
         self.waiting.pop()
     }
 
@@ -339,6 +345,19 @@ impl<A: 'static> Operations<A> {
     #[inline]
     pub(crate) fn asks(&self, target: Endpoint) -> bool {
         self.asking != 0 && self.any_asks(target)
+    }
+
+    /// Whether one does over this path: what goes over another one has no order with it.
+    #[inline]
+    pub(crate) fn asks_on(&self, path: Option<Path>, target: Endpoint) -> bool {
+        self.asking != 0 && self.any_asks_on(path, target)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn any_asks_on(&self, path: Option<Path>, target: Endpoint) -> bool {
+        let mut asking = bits(self.asking).filter_map(|number| self.see(number));
+        asking.any(|asking| asking.target == target && asking.path == path)
     }
 
     #[cold]
@@ -428,7 +447,7 @@ impl<A: 'static> Operations<A> {
     }
 
     /// Gives an operation in its caller's memory a place that is free.
-    pub(crate) fn lend(&mut self, number: u8, loan: Loan<A>) {
+    pub(crate) fn lend(&mut self, number: u8, loan: Loan<Operation<A>>) {
         self.used |= 1 << number;
         if let Some(Operation { action: Action::Fence(_), .. }) = &*loan {
             self.fences |= 1 << number;

@@ -113,6 +113,7 @@ pub use geometries::{Geometry, GeometryError, NewGeometry};
 pub(crate) use herald::Herald;
 pub use limits::{Limits, PROBE_NS, WINDOW};
 pub use memory::EngineMemory;
+pub use queue::CollectMemory;
 pub use request::{Collect, CollectError};
 
 use super::cost::PlacementStatistics;

@@ -17,6 +17,10 @@
 //! | its geometry is to be destroyed | that is refused, with [`GeometryError::Busy`](super::GeometryError::Busy) |
 //! | its context is to be destroyed | that is refused, with [`SendsUnderWay`](crate::ClientError::SendsUnderWay) |
 //!
+//! What is called with memory of its caller's ([`CollectMemory`]) is not refused for want of a place to wait in: it waits
+//! there, behind all that have one, and takes the next that becomes free. Until it has, nothing else takes one, so calls
+//! stay in order.
+//!
 //! A class route goes when a member gives a collective up (`network`). What was begun on it behind that one ends as it does,
 //! at all members, with the rank and the reason of who gave up; so does what waits, which thus ends alike at all, too.
 
@@ -33,6 +37,7 @@ use crate::dispatch::{Completion, Done};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::geometry::GeometryId;
+use crate::object::{WaitingLine, caller_memory};
 use crate::transport::Transport;
 use rings::list::List;
 use rings::slot_table::{self, SlotTable};
@@ -50,6 +55,16 @@ pub(crate) struct QueuedCall<A: 'static> {
     failed: Option<OperationError>,
 }
 
+caller_memory! {
+    /// Memory for the object of one collective, the caller's: an instruction that is passed it never fails with
+    /// [`CollectError::Full`], of a client whose [`Limits::queued`](super::Limits::queued) is 1 at least. What is in it is nobody
+    /// else's matter. 376 bytes, of alignment 8, on machines of 64 bits.
+    ///
+    /// The object lies in it until it has one of the context's places for those that wait, or for those in flight: the
+    /// packets of members find it by that. It is free again then, before the callback at the latest.
+    CollectMemory, QueuedCall<A>
+}
+
 /// Room for one.
 pub(crate) type QueueSlot<A> = slot_table::Slot<QueuedCall<A>>;
 
@@ -58,13 +73,15 @@ pub(super) struct Queue<A: 'static> {
     calls: SlotTable<QueuedCall<A>>,
     /// In the order of calls.
     order: List,
+    /// Those in memory of their callers', behind these. If there are any, no place is free.
+    line: WaitingLine<QueuedCall<A>>,
     /// Something has changed since the first ones were last tried.
     retry_due: bool,
 }
 
 impl<A> Queue<A> {
     pub(super) fn new(slots: &'static mut [QueueSlot<A>]) -> Self {
-        Self { calls: SlotTable::new(slots), order: List::EMPTY, retry_due: false }
+        Self { calls: SlotTable::new(slots), order: List::EMPTY, line: WaitingLine::EMPTY, retry_due: false }
     }
 
     pub(super) fn into_slots(self) -> &'static mut [QueueSlot<A>] {
@@ -90,15 +107,17 @@ impl<A> Queue<A> {
 
     /// Whether calls of the geometry at this place of the table wait.
     pub(super) fn has(&self, geometry: usize) -> bool {
-        self.calls.values().any(|call| call.geometry == geometry)
+        let is_of = |call: &QueuedCall<A>| call.geometry == geometry;
+        self.calls.values().any(is_of) || self.line.any(is_of)
     }
 
     /// Whether the call waits of a collective that was announced.
     pub(super) fn has_announced(&self, key: Key) -> bool {
-        self.calls.values().any(|QueuedCall { collect, .. }| {
+        let is_it = |QueuedCall { collect, .. }: &QueuedCall<A>| {
             let named = (collect.geometry.0, collect.number) == (key.geometry, key.sequence);
             collect.form != Form::All && named
-        })
+        };
+        self.calls.values().any(is_it) || self.line.any(is_it)
     }
 
     fn push(&mut self, call: QueuedCall<A>) -> Result<(), CollectError> {
@@ -131,6 +150,17 @@ impl<A> Queue<A> {
         });
         if let Some(call) = next.and_then(|number| self.calls.get_mut(number)) {
             call.behind = false;
+        }
+        self.admit();
+    }
+
+    /// Has the first one of those in memory of their callers' take the place that has become free.
+    fn admit(&mut self) {
+        let Some(mut call) = self.line.pop().and_then(|memory| memory.resume().take()) else { return };
+        call.behind = self.calls.values().any(|other| other.geometry == call.geometry);
+        // There is a place.
+        if let Ok(key) = self.calls.insert(call) {
+            self.order.push(&mut self.calls, key.index);
         }
     }
 
@@ -176,6 +206,31 @@ impl<A> Engine<A> {
             self.run_slot(number, false, port, transport);
         }
         Ok(())
+    }
+
+    /// The same, with the caller's memory to wait in if the context has no place for that.
+    ///
+    /// # Errors
+    /// As [`collect`](Self::collect), and [`CollectError::MemoryInUse`].
+    pub(crate) fn collect_in<P: Port>(
+        &mut self,
+        memory: &'static CollectMemory<A>,
+        collect: &mut Collect<A>,
+        port: &mut P,
+        transport: &mut Transport<P>,
+    ) -> Result<(), CollectError> {
+        let mut loan = memory.0.take().ok_or(CollectError::MemoryInUse)?;
+        match self.collect(collect, port, transport) {
+            Err(CollectError::Full { limit: 1.. }) => {
+                let (geometry, _) = self.named(collect)?;
+                let collect = collect.clone();
+                *loan = Some(QueuedCall { geometry, collect, abandoned: None, behind: true, failed: None });
+                drop(loan);
+                self.queue.line.push(&memory.0);
+                Ok(())
+            }
+            started => started,
+        }
     }
 
     /// Ends the geometry's next collective here without having begun it, and at all members.

@@ -136,6 +136,8 @@ pub enum CollectError {
     ForeignFactory,
     /// The factory is one for this collective, not for the one that is called (SPEC M-6).
     OtherCollective(Collective),
+    /// The memory that was passed for its object holds another one's.
+    MemoryInUse,
     /// An endpoint may take part in so many schedules of it at once, the barrier in front of them among them; the context has
     /// places for fewer. Set [`Limits::in_flight`](super::Limits::in_flight) higher.
     InFlight {
@@ -176,6 +178,9 @@ impl fmt::Display for CollectError {
             }
             Self::OtherCollective(what) => {
                 write!(f, "the factory is for a {what:?}: pass one that was registered for what is called")
+            }
+            Self::MemoryInUse => {
+                f.write_str("the memory holds the object of another collective: pass free memory")
             }
             Self::InFlight { parts, limit } => {
                 write!(

@@ -29,6 +29,162 @@ fn m5_each_factory_has_its_own_switch_over_size() {
     }
 }
 
+/// A factory that sends.
+enum Way {
+    Usual(Factory<SendFunction>),
+    Path(Factory<PathSendFunction>),
+}
+
+impl Way {
+    /// Of messages that are pulled from so many bytes on, over the client's path or, if it is some, one of the factory's own.
+    fn register(
+        stage: &mut Stage,
+        protocol: &Protocol,
+        (rendezvous_from, local_paths): (Option<usize>, Option<bool>),
+    ) -> Self {
+        let dispatch = 0;
+        match local_paths {
+            None => Self::Usual(stage.register(protocol, SendFunction { dispatch, rendezvous_from })),
+            Some(local_paths) => Self::Path(
+                stage.register(protocol, PathSendFunction { dispatch, rendezvous_from, local_paths }),
+            ),
+        }
+    }
+
+    fn send(
+        &self,
+        active: &mut Active<Port>,
+        memory: Option<&'static ObjectMemory<Port>>,
+        outgoing: Outgoing<'_, Port>,
+    ) -> Result<(), SendError> {
+        match (self, memory) {
+            (Self::Usual(factory), None) => factory.execute(active, outgoing),
+            (Self::Usual(factory), Some(memory)) => factory.execute_in(memory, active, outgoing),
+            (Self::Path(factory), None) => factory.execute(active, outgoing),
+            (Self::Path(factory), Some(memory)) => factory.execute_in(memory, active, outgoing),
+        }
+        .map_err(|(error, _)| error)
+    }
+}
+
+/// Five ways to send, each with a count of what goes over the network and is not the usual way's.
+#[test]
+fn m5_sends_go_eagerly_in_bulk_through_memory_or_by_loop_back_as_their_factory_says() {
+    for (clients_own, with_memory) in [(true, false), (true, true), (false, false), (false, true)] {
+        let (mut stage, protocol) = factories(true, |client| client.local_paths(clients_own));
+        let ways = [
+            ("eager", (Some(usize::MAX), None), !clients_own, false),
+            ("bulk", (Some(0), None), !clients_own, !clients_own),
+            ("shared memory", (None, Some(true)), false, false),
+            ("loop-back", (None, Some(false)), true, false),
+            ("loop-back in bulk", (Some(0), Some(false)), true, true),
+        ];
+        let ways =
+            ways.map(|(name, way, far, bulk)| (name, Way::register(&mut stage, &protocol, way), far, bulk));
+        let fence = stage.register(&protocol, FenceFunction);
+        let (to, told) = (stage.at(1), stage.told);
+        let data = |stage: &Stage| {
+            [Kind::EagerFirst, Kind::EagerFirstAcked, Kind::EagerNext, Kind::GetLast]
+                .map(|kind| stage.count(kind))
+                .iter()
+                .sum::<usize>()
+        };
+        for size in [0, 1, 100, MTU, 3 * MTU] {
+            for (name, factory, far, bulk) in ways.iter().chain(&ways) {
+                let (before, gets) = (data(&stage), stage.count(Kind::Get));
+                let bytes = pattern(size, 7);
+                let message = outgoing(to, &bytes);
+                let memory = with_memory.then(own);
+                assert_eq!(factory.send(&mut stage[0], memory, message), Ok(()), "{name}");
+                // Though nobody asked to be told, the fence knows, whatever path it takes itself.
+                assert_eq!(fence.execute(&mut stage[0], to, told.done(0).unwrap()), Ok(()));
+                while stage.ends().is_empty() {
+                    stage.turn(&[0, 1]);
+                }
+                assert_eq!(stage.data(), [&bytes[..]], "{name}, {size}");
+                // A fence over the network gets nothing, once.
+                let fence_gets = usize::from(!clients_own);
+                let pulled = stage.count(Kind::Get) > gets + fence_gets;
+                assert_eq!(
+                    data(&stage) > before + fence_gets,
+                    *far,
+                    "{name}, {size}, as the client says: {clients_own}"
+                );
+                if name.ends_with("bulk") {
+                    assert_eq!(pulled, *bulk && size > 0, "{name}, {size}");
+                }
+            }
+        }
+        assert_eq!((stage[0].counters().protocol_errors, stage[1].counters().protocol_errors), (0, 0));
+    }
+}
+
+/// One that may be kept for later, to the same task over each path, and the data of both.
+#[test]
+fn m5_p6_what_may_be_kept_for_later_is_pulled_over_the_factorys_path() {
+    let (mut stage, protocol) = factories(true, |client| client);
+    let to = stage.at(1);
+    for local in [false, true] {
+        let function =
+            PathSendFunction { dispatch: DEFERRING, rendezvous_from: Some(MTU), local_paths: local };
+        let factory = stage.register(&protocol, function);
+        for size in [10, 3 * MTU] {
+            let (gets, bytes) = (stage.count(Kind::Get), pattern(size, 2));
+            assert!(factory.execute(&mut stage[0], outgoing(to, &bytes)).is_ok());
+            stage.quiet();
+            let kept: Vec<_> =
+                stage[1].unexpected().map(|kept| (kept.id, kept.dispatch, kept.total)).collect();
+            assert_eq!((kept.len(), kept[0].1, kept[0].2), (1, DEFERRING, size));
+            let then = stage.told.on_received(&[]);
+            assert!(stage[1].accept(kept[0].0, buffer(size), then).is_ok());
+            stage.quiet();
+            assert_eq!(stage.data(), [bytes]);
+            assert_eq!(stage.count(Kind::Get) > gets, !local && size > MTU);
+        }
+    }
+}
+
+proptest! {
+    /// Whatever order paths have among them, all comes once and whole, and a fence ends behind all.
+    #[test]
+    fn m5_p9_messages_over_several_paths_all_come_once(
+        sends in prop::collection::vec((0..4usize, prop::sample::select(vec![0, 1, MTU, 2 * MTU, 5 * MTU])), 1..40),
+        seed in any::<u64>(),
+    ) {
+        let (mut stage, protocol) = factories(true, |client| client);
+        stage.world.stepped();
+        stage.random = crate::stage::Random::new(seed);
+        let ways = [
+            (Some(usize::MAX), None),
+            (Some(0), Some(false)),
+            (None, Some(false)),
+            (Some(0), None),
+        ]
+                .map(|way| Way::register(&mut stage, &protocol, way));
+        let to = stage.at(1);
+        let mut expected: Vec<Vec<Vec<u8>>> = vec![Vec::new(); ways.len()];
+        for (number, &(way, size)) in sends.iter().enumerate() {
+            let mut message = vec![way as u8, number as u8];
+            message.extend(pattern(size, number));
+            let payload = Payload::Shared(filled(&message).share(), 0..message.len());
+            let outgoing = Outgoing::new(to, payload);
+            prop_assert_eq!(ways[way].send(&mut stage[0], Some(own()), outgoing), Ok(()));
+            expected[way].push(message);
+            (0..stage.random.below(4)).for_each(|_| stage.tick());
+        }
+        stage.fence(0, 1, 9);
+        stage.until(1);
+        let got = stage.data();
+        prop_assert_eq!(got.len(), sends.len(), "behind the fence all is there");
+        for (way, expected) in expected.iter().enumerate() {
+            let mut of_way: Vec<_> = got.iter().filter(|message| message[0] == way as u8).cloned().collect();
+            of_way.sort_by_key(|message| message[1]);
+            prop_assert_eq!(&of_way, expected);
+        }
+        prop_assert_eq!(stage[1].counters().protocol_errors, 0);
+    }
+}
+
 #[test]
 fn m5_one_sided_factories_go_through_memory_or_the_network_as_each_says() {
     for clients_own in [true, false] {

@@ -1,6 +1,7 @@
 //! Protocols, factories and communication objects (SPEC M-1 to M-6).
 
 mod implementations;
+mod memories;
 mod objects;
 mod orders;
 mod protocols;
@@ -10,16 +11,16 @@ use crate::stage::{Build, Port, Stage, Told, always_later, bytes, context, get, 
 use pami::collective::{Algorithm, CallError, Collective, Tuning};
 use pami::factory::{
     CollectFunction, Contribution, DeferringReceiveFunction, FenceFunction, Function, GetFunction,
-    ImmediateFunction, PROTOCOLS, ProcessFunction, Protocol, PutFunction, ReceiveFunction, RmwFunction,
-    SendFunction,
+    ImmediateFunction, PROTOCOLS, PathSendFunction, ProcessFunction, Protocol, PutFunction, ReceiveFunction,
+    RmwFunction, SendFunction,
 };
 use pami::packet::{DEFERRING, Kind};
 use pami::send::OPERATIONS;
 use pami::{
-    Active, Client, ClientBuilder, ClientError, Collect, CollectError, Completion, Done, Endpoint, Factor,
-    Factory, FactoryError, FactoryMemory, Get, Limits, ObjectMemory, OperationError, Outgoing, Payload,
-    Pools, Put, Recipe, RegionHandle, Rights, Rmw, Rule, SendError, Shared, Split, SubOperations, Update,
-    WORLD,
+    AcceptMemory, Active, Client, ClientBuilder, ClientError, Collect, CollectError, CollectMemory,
+    Completion, Done, Endpoint, Factor, Factory, FactoryError, FactoryMemory, Get, Limits, Message,
+    ObjectMemory, OperationError, Outgoing, Payload, Pools, Put, Recipe, RegionHandle, Rights, Rmw, Rule,
+    SendError, Shared, Split, SubOperations, Update, WORLD,
 };
 use proptest::prelude::*;
 use std::sync::Mutex;

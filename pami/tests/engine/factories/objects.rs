@@ -14,14 +14,14 @@ fn m2_every_function_is_carried_out_by_an_object_that_calls_back_and_is_free_the
         let fence = stage.register(&protocol, FenceFunction);
         let region = stage.region(1, &[0; 64], Rights::all());
         let (to, handle, told) = (stage.at(1), region.handle(), stage.told);
-        let objects: Vec<_> = (0..6).map(|_| own()).collect();
+        let objects: Vec<_> = (0..7).map(|_| own()).collect();
         let into = buffer(8).share();
         let data = pattern(3 * MTU, 4);
         let outgoing = Outgoing { remote_done: told.done(1), ..outgoing(to, &data) };
         let put = Put { remote_done: told.done(2), ..put_of(to, handle, &7u64.to_ne_bytes()) };
         let update = Rmw { done: told.on_fetched(4), ..rmw(to, handle, 0, Update::Add(5)) };
         let read = Get { done: told.done(3), ..get(to, handle, 0, &into, 8) };
-        let fenced = [told.done(5).unwrap(), told.done(6).unwrap()];
+        let fenced = [5, 6, 7].map(|cookie| told.done(cookie).unwrap());
         let active: &mut Active<Port> = &mut stage[0];
         if with_memory {
             assert!(send.execute_in(objects[0], active, outgoing).is_ok());
@@ -30,6 +30,7 @@ fn m2_every_function_is_carried_out_by_an_object_that_calls_back_and_is_free_the
             assert_eq!(gets.execute_in(objects[3], active, read), Ok(()));
             assert_eq!(fence.execute_in(objects[4], active, to, fenced[0]), Ok(()));
             assert_eq!(fence.execute_tasks_in(objects[5], active, 0..2, fenced[1]), Ok(()));
+            assert_eq!(fence.execute_contexts_in(objects[6], active, (0..2, 0..1), fenced[2]), Ok(()));
             assert!(objects.iter().all(|object| object.is_busy()));
         } else {
             assert!(send.execute(active, outgoing).is_ok());
@@ -38,10 +39,11 @@ fn m2_every_function_is_carried_out_by_an_object_that_calls_back_and_is_free_the
             assert_eq!(gets.execute(active, read), Ok(()));
             assert_eq!(fence.execute(active, to, fenced[0]), Ok(()));
             assert_eq!(fence.execute_tasks(active, 0..2, fenced[1]), Ok(()));
+            assert_eq!(fence.execute_contexts(active, 0..2, 0..1, fenced[2]), Ok(()));
         }
         assert_eq!((stage.ends(), stage.fetched()), (vec![], vec![]));
         stage.quiet();
-        assert_eq!(stage.ends(), [1, 2, 3, 5, 6].map(|cookie| (cookie, None, Ok(()))));
+        assert_eq!(stage.ends(), [1, 2, 3, 5, 6, 7].map(|cookie| (cookie, None, Ok(()))));
         assert_eq!((stage.fetched()[0].result, word(&into)), (Ok(7), 12));
         assert_eq!(stage.data(), [data]);
         assert!(objects.iter().all(|object| !object.is_busy()));
@@ -199,6 +201,8 @@ fn m3_opaque_types_have_the_sizes_that_their_documentation_says() {
     assert_eq!((size_of::<FactoryMemory>(), align_of::<FactoryMemory>()), (88, 8));
     assert_eq!((ObjectMemory::<Port>::SIZE, ObjectMemory::<Port>::ALIGN), (368, 8));
     assert_eq!(size_of::<ObjectMemory<Port>>(), ObjectMemory::<Port>::SIZE);
+    assert_eq!((CollectMemory::<Port>::SIZE, CollectMemory::<Port>::ALIGN), (376, 8));
+    assert_eq!((AcceptMemory::<Port>::SIZE, AcceptMemory::<Port>::ALIGN), (80, 8));
     assert_eq!(size_of::<Factory<SendFunction>>(), size_of::<usize>());
 }
 

@@ -67,6 +67,96 @@ fn m1_handlers_are_registered_in_protocols_and_get_the_lowest_free_ids() {
     assert!(in_words(error).contains('1'));
 }
 
+/// Two tasks with two contexts each, whose clients take handlers while those live.
+fn open_late(local: bool) -> Stage {
+    let build = |client: ClientBuilder<_>| client.factories(8).late_receives();
+    Stage::of(machine(2, local), 2, Told::new(), build)
+}
+
+#[test]
+fn m1_receives_are_registered_while_contexts_live_and_every_message_finds_them() {
+    for local in [false, true] {
+        let mut stage = open_late(local);
+        let handler = stage.told.taker();
+        let to = stage.at(2);
+        // One that comes before is discarded, and counted.
+        assert_eq!(stage[0].send_immediate(to, 0, &[], &[1]), Ok(()));
+        stage.quiet();
+        assert_eq!((stage[2].counters().unknown_dispatch, stage.data()), (1, vec![]));
+        let protocol = stage.clients[1].protocol("late").unwrap();
+        let function = ReceiveFunction { dispatch: None, handler };
+        let receive = stage.clients[1].register(&protocol, function).unwrap();
+        assert_eq!(receive.dispatch(), 0);
+        let taken = ReceiveFunction { dispatch: Some(0), handler };
+        assert_eq!(stage.clients[1].register(&protocol, taken).err(), Some(FactoryError::DispatchId(0)));
+        let sender = stage.clients[0].protocol("late").unwrap();
+        let [eager, bulk] = [EAGER, SendFunction { rendezvous_from: Some(0), ..EAGER }]
+            .map(|function| stage.register(&sender, function));
+        // The first of each kind, at each context.
+        for target in [2, 3] {
+            let to = stage.at(target);
+            for _ in 0..2 {
+                assert_eq!(stage[0].send_immediate(to, 0, &[], &[2]), Ok(()));
+                assert!(eager.execute(&mut stage[0], outgoing(to, &pattern(3 * MTU, 0))).is_ok());
+                assert!(bulk.execute(&mut stage[0], outgoing(to, &pattern(MTU, 1))).is_ok());
+                stage.quiet();
+                assert_eq!(stage.data(), [vec![2], pattern(3 * MTU, 0), pattern(MTU, 1)]);
+            }
+        }
+        // A handler goes when no context is left that may have a copy.
+        let (error, receive) = stage.clients[1].deregister(receive).err().unwrap();
+        assert_eq!(error, FactoryError::ContextsAlive(2));
+        for _ in 0..2 {
+            let context = stage.contexts.pop().unwrap();
+            assert!(stage.clients[1].destroy_context(context).is_ok());
+        }
+        assert!(stage.clients[1].deregister(receive).is_ok());
+        let target = stage.open(1, 0);
+        assert_eq!(stage[0].send_immediate(to, 0, &[], &[1]), Ok(()));
+        stage.quiet();
+        assert_eq!((stage[target].counters().unknown_dispatch, stage.data()), (1, vec![]));
+    }
+}
+
+#[test]
+fn m1_p6_what_comes_before_its_deferring_handler_is_registered_is_kept() {
+    for size in [10, 3 * MTU] {
+        let mut stage = open_late(false);
+        let bytes = pattern(size, 3);
+        let sender = stage.clients[0].protocol("late").unwrap();
+        let function = SendFunction { dispatch: DEFERRING, rendezvous_from: Some(MTU) };
+        let send = stage.register(&sender, function);
+        let to = stage.at(2);
+        assert!(send.execute(&mut stage[0], outgoing(to, &bytes)).is_ok());
+        stage.quiet();
+        assert_eq!((stage[2].counters().unknown_dispatch, stage.kept_ids(2).len()), (0, 1));
+        // Of an id that no handler can have nothing is kept.
+        let stray = pami::packet::Envelope {
+            kind: Kind::Asked,
+            dispatch: DEFERRING + pami::packet::DEFERRING_IDS as u8,
+            origin: stage.at(1),
+            target: to,
+            message: 1,
+            offset: 0,
+            total: 1,
+        };
+        stage.forge(stray, &[], &[1]);
+        stage.turn(&[2]);
+        assert_eq!((stage[2].counters().unknown_dispatch, stage.kept_ids(2).len()), (1, 1));
+        let protocol = stage.clients[1].protocol("late").unwrap();
+        let told = stage.told;
+        let handler = leak(move |_: &mut Active<Port>, message: &Message<'_>| Some(told.whole(message)));
+        let function = DeferringReceiveFunction { dispatch: Some(DEFERRING), handler };
+        let receive = stage.clients[1].register(&protocol, function).unwrap();
+        let (id, then) = (stage.kept_ids(2)[0], told.on_received(&[]));
+        assert!(receive.execute(&mut stage[2], id, buffer(size), then).is_ok());
+        // The next one finds the handler.
+        assert!(send.execute(&mut stage[0], outgoing(to, &bytes)).is_ok());
+        stage.quiet();
+        assert_eq!((stage.data(), stage.kept_ids(2)), (vec![bytes.clone(), bytes], vec![]));
+    }
+}
+
 #[test]
 fn m6_what_belongs_to_another_client_is_refused() {
     let nodes = machine(1, true);
