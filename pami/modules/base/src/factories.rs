@@ -9,8 +9,8 @@ use pami::factory::{
     RmwFunction,
 };
 use pami::{
-    Active, Client, Collect, CollectError, Done, Endpoint, Factory, FactoryError, FenceScope, GeometryId,
-    Get, Node, Protocol, Put, Rmw, SendError, Split,
+    Active, Client, Collect, CollectError, CollectMemory, Done, Endpoint, Factory, FactoryError, FenceScope,
+    GeometryId, Get, Node, Protocol, Put, Rmw, SendError, Split,
 };
 
 /// Gives a factory up; its memory is the client's again.
@@ -204,6 +204,22 @@ impl Collectives {
         // They are registered in the order of their numbers.
         match self.0.get(collect.what as usize) {
             Some(factory) => factory.execute(active, collect),
+            None => Err(CollectError::UnknownGeometry(collect.geometry)),
+        }
+    }
+
+    /// The same, with the object in the library's memory.
+    ///
+    /// # Errors
+    /// See [`Factory::execute_in`].
+    pub fn collect_in<P: Port>(
+        &self,
+        memory: &'static CollectMemory<P>,
+        active: &mut Active<P>,
+        collect: Collect<P>,
+    ) -> Result<(), CollectError> {
+        match self.0.get(collect.what as usize) {
+            Some(factory) => factory.execute_in(memory, active, collect),
             None => Err(CollectError::UnknownGeometry(collect.geometry)),
         }
     }

@@ -2,7 +2,8 @@
 
 use base::{OutOfMemory, fill, shared};
 use core::sync::atomic::AtomicUsize;
-use pami::{Node, Shared};
+use pami::device::Port;
+use pami::{CollectMemory, Node, Shared};
 
 /// Teams that a PE can be in at a time, the world among them.
 pub(crate) const TEAMS: usize = 8;
@@ -13,7 +14,9 @@ pub(crate) const OWN: usize = 0;
 pub(crate) const AGREED: usize = 32;
 pub(crate) const ALL: usize = 64;
 
-pub(crate) struct Area {
+pub(crate) struct Area<P: Port> {
+    /// For PAMI's object of the team's collective.
+    pub(crate) object: CollectMemory<P>,
     pub(crate) memory: Shared,
     /// Where scratch memory begins.
     pub(crate) scratch: usize,
@@ -21,12 +24,13 @@ pub(crate) struct Area {
     pub(crate) bounds: &'static [AtomicUsize],
 }
 
-impl Area {
-    pub(crate) fn new<N: Node>(node: &N, room: u32) -> Result<Self, OutOfMemory> {
+impl<P: Port> Area<P> {
+    pub(crate) fn new<N: Node<Port = P>>(node: &N, room: u32) -> Result<Self, OutOfMemory> {
         let pes = node.tasks() as usize;
         let scratch = ALL + BLOCK.saturating_mul(pes);
         let memory = shared(node, "teams", scratch.saturating_add(room as usize))?;
-        Ok(Self { memory, scratch, bounds: fill(node, "teams", pes + 1, AtomicUsize::default)? })
+        let bounds = fill(node, "teams", pes + 1, AtomicUsize::default)?;
+        Ok(Self { object: CollectMemory::new(), memory, scratch, bounds })
     }
 }
 

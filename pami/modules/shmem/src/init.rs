@@ -11,9 +11,10 @@ use heapless::Vec;
 use pami::{Client, ClientBuilder, FactoryMemory, Limits, Node, OperationError, Shared};
 use spin::Mutex;
 
-/// What context 0 has for collectives: one in flight for each team, so that none waits for another's.
+/// What context 0 has for collectives: one in flight for each team, so that none waits for another's. One that waits for its own
+/// team's does so in the team's area; here is room for one that is given up.
 const LIMITS: Limits =
-    Limits { geometries: TEAMS, in_flight: 1, always: TEAMS - 1, queued: PLACES, early: 64, domains: None };
+    Limits { geometries: TEAMS, in_flight: 1, always: TEAMS - 1, queued: TEAMS, early: 64, domains: None };
 
 /// Bytes that the collectives of a team have to work in, at least.
 const SCRATCH: u32 = 1024;

@@ -32,7 +32,7 @@ pub(crate) struct Inner<N: Node> {
     /// A word for each operation, by its cookie: what is put by value, or got.
     pub(crate) values: Shared,
     pub(crate) teams: Mutex<Teams>,
-    pub(crate) areas: Vec<Area, TEAMS>,
+    pub(crate) areas: Vec<Area<N::Port>, TEAMS>,
 }
 
 /// What an operation is begun with.

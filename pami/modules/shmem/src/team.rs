@@ -155,7 +155,7 @@ impl<N: Node> Shmem<N> {
         Ok(())
     }
 
-    pub(crate) fn area(&self, team: &Team) -> Result<&'static Area> {
+    pub(crate) fn area(&self, team: &Team) -> Result<&'static Area<N::Port>> {
         self.inner.areas.get(team.area).ok_or(Error::Finalized)
     }
 
@@ -191,7 +191,7 @@ impl<N: Node> Shmem<N> {
                 ..Collect::new(team.id, what, self.inner.completions.done(start.cookie))
             };
             fill_in(&mut collect);
-            Ok(start.factories.collectives.collect(active, collect)?)
+            Ok(start.factories.collectives.collect_in(&area.object, active, collect)?)
         })?;
         first.end(at, Keeper::Team).map(drop)
     }
