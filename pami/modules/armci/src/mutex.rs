@@ -25,10 +25,15 @@ impl<N: Node> Library<N> {
     /// [`Error::Mutexes`] if there are some, or more than the settings have places for; [`Error::Operation`],
     /// [`Error::Collect`].
     pub fn create_mutexes(&self, count: u32) -> Result<(), Error> {
-        let created = self.inner.mutexes.create(count);
+        let created = self.register_mutexes().and_then(|()| self.inner.mutexes.create(count));
         // The others are not to wait for a task that is mistaken.
         self.group_barrier(&self.world())?;
         created
+    }
+
+    fn register_mutexes(&self) -> Result<(), Error> {
+        let mut client = self.inner.instance.client();
+        self.inner.registered.register_mutexes(client.as_mut().ok_or(Error::Finalized)?)
     }
 
     /// Destroys the mutexes of all tasks. Collective; whoever asks for one afterwards is refused.
@@ -53,6 +58,9 @@ impl<N: Node> Library<N> {
     /// died.
     pub fn lock(&self, mutex: u32, owner: u32) -> Result<Held, Error> {
         let target = self.endpoint(owner)?;
+        if !self.inner.registered.has_mutexes() {
+            return Err(Error::NoMutex { task: owner, mutex });
+        }
         let mutexes = self.inner.mutexes;
         mutexes.begin_wait(self.context, owner, mutex)?;
         let header = LockMessage::lock(mutex);

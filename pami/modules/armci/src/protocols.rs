@@ -3,7 +3,7 @@
 //! | protocol | carried by |
 //! |---|---|
 //! | `armci-transfer` | put, get, rmw, fence; process, with the split of the settings |
-//! | `armci-mutex` | active messages of one packet |
+//! | `armci-mutex` | active messages of one packet; registered when the first mutexes are created |
 //! | `armci-group` | collectives: the exchange of addresses, barriers |
 
 use crate::error::Error;
@@ -29,7 +29,8 @@ const OTHERS: usize = 1 + OneSided::FACTORIES;
 /// Those of one context: whoever has the context has them, so nobody waits for their lock.
 struct Factories {
     one_sided: OneSided,
-    mutex: Factory<ImmediateFunction>,
+    /// There once mutexes have been created.
+    mutex: Option<Factory<ImmediateFunction>>,
     collectives: Collectives,
 }
 
@@ -37,7 +38,9 @@ struct Factories {
 pub(crate) struct Registered<P: Port> {
     /// By context.
     factories: &'static [Mutex<Option<Factories>>],
+    /// What receives messages about mutexes, and its handler.
     receiver: Mutex<Option<Factory<ReceiveFunction<P>>>>,
+    on_mutex: Mutex<Option<Handler<P>>>,
     /// That of transfers, for factories with other splits.
     transfer: Mutex<Option<Protocol>>,
 }
@@ -63,18 +66,21 @@ pub(crate) struct Ends<'a> {
 impl<P: Port> Registered<P> {
     pub(crate) fn new<N: Node>(node: &N, contexts: u8) -> Result<Self, OutOfMemory> {
         let factories = fill(node, "factories", contexts.into(), || Mutex::new(None))?;
-        Ok(Self { factories, receiver: Mutex::new(None), transfer: Mutex::new(None) })
+        let (receiver, on_mutex, transfer) = (Mutex::new(None), Mutex::new(None), Mutex::new(None));
+        Ok(Self { factories, receiver, on_mutex, transfer })
     }
 
-    /// Makes the client, and registers all that the library needs in its protocols.
+    /// Makes the client, and registers all that the library needs in its protocols, but for mutexes.
     pub(crate) fn register<N: Node<Port = P>>(
         &self,
         builder: ClientBuilder<N>,
         split: Split,
-        mutex: Handler<P>,
+        on_mutex: Handler<P>,
     ) -> Result<Client<N>, Error> {
-        let mut client = builder.factories(OTHERS + EACH * self.factories.len()).create()?;
-        match self.register_all(&mut client, split, mutex) {
+        let builder = builder.factories(OTHERS + EACH * self.factories.len()).late_receives();
+        let mut client = builder.create()?;
+        *self.on_mutex.lock() = Some(on_mutex);
+        match self.register_all(&mut client, split) {
             Ok(()) => Ok(client),
             Err(error) => {
                 // The first reason is the one to tell.
@@ -85,26 +91,42 @@ impl<P: Port> Registered<P> {
         }
     }
 
-    fn register_all<N: Node<Port = P>>(
-        &self,
-        client: &mut Client<N>,
-        split: Split,
-        mutex: Handler<P>,
-    ) -> Result<(), Error> {
-        let (transfer, lock) = (client.protocol("armci-transfer")?, client.protocol("armci-mutex")?);
-        let group = client.protocol("armci-group")?;
-        let receive = ReceiveFunction { dispatch: Some(MUTEX), handler: mutex };
-        *self.receiver.lock() = Some(client.register(&lock, receive)?);
+    fn register_all<N: Node<Port = P>>(&self, client: &mut Client<N>, split: Split) -> Result<(), Error> {
+        let (transfer, group) = (client.protocol("armci-transfer")?, client.protocol("armci-group")?);
         for place in self.factories {
             let factories = Factories {
                 one_sided: OneSided::register(client, &transfer, split)?,
-                mutex: client.register(&lock, ImmediateFunction { dispatch: MUTEX })?,
+                mutex: None,
                 collectives: Collectives::register(client, &group)?,
             };
             *place.lock() = Some(factories);
         }
         *self.transfer.lock() = Some(transfer);
         Ok(())
+    }
+
+    /// Registers what messages about mutexes need, unless it is there: the contexts are alive, and all tasks do so before any asks
+    /// for a mutex.
+    pub(crate) fn register_mutexes<N: Node<Port = P>>(&self, client: &mut Client<N>) -> Result<(), Error> {
+        if self.has_mutexes() {
+            return Ok(());
+        }
+        let handler = self.on_mutex.lock().ok_or(Error::Finalized)?;
+        let protocol = client.protocol("armci-mutex")?;
+        for factories in self.factories {
+            let factory = client.register(&protocol, ImmediateFunction { dispatch: MUTEX })?;
+            if let Some(factories) = factories.lock().as_mut() {
+                factories.mutex = Some(factory);
+            }
+        }
+        let receive = ReceiveFunction { dispatch: Some(MUTEX), handler };
+        *self.receiver.lock() = Some(client.register(&protocol, receive)?);
+        Ok(())
+    }
+
+    /// Whether mutexes were ever created.
+    pub(crate) fn has_mutexes(&self) -> bool {
+        self.receiver.lock().is_some()
     }
 
     /// Has accumulates go through factories with another split.
@@ -130,7 +152,7 @@ impl<P: Port> Registered<P> {
     pub(crate) fn end<N: Node<Port = P>>(&self, client: &mut Client<N>) -> Result<(), Error> {
         for factories in self.factories.iter().filter_map(|place| place.lock().take()) {
             factories.one_sided.end(client)?;
-            deregister(client, factories.mutex)?;
+            factories.mutex.map_or(Ok(()), |mutex| deregister(client, mutex))?;
             factories.collectives.end(client)?;
         }
         let receiver = self.receiver.lock().take();
@@ -161,7 +183,8 @@ impl<P: Port> Registered<P> {
         header: &[u8],
     ) -> Result<(), SendError> {
         self.execute(active, SendError::ForeignFactory, |factories, active| {
-            factories.mutex.execute(active, target, header, &[])
+            let mutex = factories.mutex.as_ref().ok_or(SendError::ForeignFactory)?;
+            mutex.execute(active, target, header, &[])
         })
     }
 }
