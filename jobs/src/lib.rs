@@ -195,6 +195,7 @@ pub const USAGE: &[Usage] = &[
         &[
             argument("--only", Value::Word(&["sends", "one-sided"]), "one part of it"),
             argument("--rendezvous-from", Value::Number(0, MANY), "bytes from which sends are rendezvous"),
+            argument("--ways", Value::Flag, "sends by each way that a factory can have besides"),
             argument("--loop-back", Value::Flag, "no shared memory: all through the network"),
             argument("--shared", Value::Flag, "contexts share their FIFOs"),
         ],

@@ -1,7 +1,7 @@
 //! Every pair of endpoints, two contexts a task: sends, puts, gets and updates in all sizes; content and order checked.
 //!
 //! Arguments: `--only sends|one-sided` leaves the others out; `--rendezvous-from N` sends messages of N bytes and more by
-//! rendezvous; `--loop-back` sends what could stay in a node over the network; `--shared` has the contexts of a task share
+//! rendezvous; `--ways` sends by each of the ways that a send has besides; `--loop-back` sends what could stay in a node over the network; `--shared` has the contexts of a task share
 //! their injection FIFO.
 #![no_std]
 #![no_main]
@@ -11,11 +11,13 @@ mod meeting;
 mod one_sided;
 mod pattern;
 mod sends;
+mod ways;
 
 use kernel::{Client, Context, Endpoint, JobError, Pools, Sharing, Task};
 use meeting::Meeting;
 use one_sided::OneSided;
 use sends::Sends;
+use ways::Ways;
 
 kernel::entry!(main, jobs::USAGE);
 
@@ -32,6 +34,7 @@ struct Pairs {
 
 struct Settings {
     sends: bool,
+    ways: bool,
     one_sided: bool,
     rendezvous_from: Option<usize>,
     local_paths: bool,
@@ -44,17 +47,19 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let builder =
         task.client("pairs").pools(Pools::LARGE).contexts(CONTEXTS).dispatch(sends::MESSAGE, sends.handler);
     let (meeting, builder) = Meeting::prepare(task, builder)?;
-    let builder = builder.sharing(settings.sharing).local_paths(settings.local_paths);
+    let builder =
+        builder.sharing(settings.sharing).local_paths(settings.local_paths).factories(Ways::FACTORIES);
     let mut client = match settings.rendezvous_from {
         Some(bytes) => builder.rendezvous_from(bytes),
         None => builder,
     }
     .create()?;
+    let ways = settings.ways.then(|| Ways::register(&mut client)).transpose()?;
     let contexts = [kernel::context(&mut client, 0)?, kernel::context(&mut client, 1)?];
     let mut pairs = Pairs { task, client, contexts, meeting };
     let mut wrong = 0;
     if settings.sends {
-        wrong += sends.exchange(&mut pairs)?;
+        wrong += sends.exchange(&mut pairs, ways.as_ref())?;
     }
     if settings.one_sided {
         wrong += OneSided::new(&mut pairs)?.run()?;
@@ -70,6 +75,7 @@ fn settings(task: &Task) -> Result<Settings, JobError> {
     let only = arguments.word("--only");
     Ok(Settings {
         sends: only != Some("one-sided"),
+        ways: arguments.has("--ways"),
         one_sided: only != Some("sends"),
         rendezvous_from: arguments.get("--rendezvous-from")?,
         local_paths: !arguments.has("--loop-back"),

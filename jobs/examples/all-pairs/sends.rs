@@ -1,12 +1,15 @@
-//! Sends: each context sends every size to every endpoint of the job, itself included, and takes as many from each.
+//! Sends: each context sends every size to every endpoint of the job, itself included, and takes as many from each: by the
+//! call, then, if asked for, by each of the factories that a send has ways for.
 
 use super::pattern::{LARGEST, SIZES, byte, sizes};
+use super::ways::{Way, Ways};
 use super::{EACH, Pairs, endpoint_number, endpoints};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
     Active, Buffer, Completion, Done, JobError, Layout, Message, OnPart, OnReceived, Part, Payload, Receive,
     Received, Send, SendError, Task,
 };
+use pami::factory::Outgoing;
 use spin::Mutex;
 
 /// The dispatch id.
@@ -98,7 +101,7 @@ impl Sends {
     }
 
     /// Returns how much was wrong.
-    pub fn exchange(&self, pairs: &mut Pairs) -> Result<u64, JobError> {
+    pub fn exchange(&self, pairs: &mut Pairs, ways: Option<&Ways>) -> Result<u64, JobError> {
         let (state, task) = (self.state, pairs.task);
         let memory = task.memory();
         for _ in 0..SMALL_BUFFERS {
@@ -115,13 +118,16 @@ impl Sends {
             }
             *state.back[from % EACH].lock() = Some(buffer);
         }
-        self.send_all(pairs)?;
-        let wanted = (state.endpoints * SIZES * EACH) as u32;
-        kernel::wait_on(&mut pairs.contexts, u64::MAX, |_| {
-            state.whole.load(Relaxed) >= wanted && state.acked.load(Relaxed) >= wanted
-        });
-        // Nothing more comes from anybody when all have what they want.
-        pairs.meeting.meet(&pairs.client, &mut pairs.contexts, [0; 2]).map(drop)?;
+        let mut wanted = 0;
+        for way in core::iter::once(None).chain(ways.into_iter().flat_map(Ways::each).map(Some)) {
+            self.send_all(pairs, way)?;
+            wanted += (state.endpoints * SIZES * EACH) as u32;
+            kernel::wait_on(&mut pairs.contexts, u64::MAX, |_| {
+                state.whole.load(Relaxed) >= wanted && state.acked.load(Relaxed) >= wanted
+            });
+            // Nothing more comes from anybody when all have what they want.
+            pairs.meeting.meet(&pairs.client, &mut pairs.contexts, [0; 2]).map(drop)?;
+        }
         let (wrong, protocol_errors) = (state.wrong.load(Relaxed), pairs.protocol_errors());
         let more = state.whole.load(Relaxed) - wanted;
         if task.number() == 0 {
@@ -136,7 +142,8 @@ impl Sends {
         Ok(u64::from(wrong) + u64::from(more) + protocol_errors)
     }
 
-    fn send_all(&self, pairs: &mut Pairs) -> Result<(), JobError> {
+    /// By a factory each message follows the one before once that is in: they may take different paths.
+    fn send_all(&self, pairs: &mut Pairs, way: Option<&Way>) -> Result<(), JobError> {
         let Pairs { task, client, contexts, .. } = pairs;
         let state = self.state;
         let returned = task.memory().place(move |_: &mut Active, completion: Completion| {
@@ -148,6 +155,7 @@ impl Sends {
         })?;
         let (returned, acked) = (&*returned, &*acked);
         let tasks = task.tasks();
+        let mut sent = state.acked.load(Relaxed);
         let targets = (0..tasks).map(|step| (task.number() + step) % tasks);
         let each = targets.flat_map(|to| (0..SIZES).map(move |number| (to, number)));
         for (to, number) in each {
@@ -161,16 +169,29 @@ impl Sends {
                 });
                 let mut payload = taken.map(|buffer| Payload::Buffer(buffer, 0..size));
                 while let Some(again) = payload.take() {
-                    let send = Send {
-                        target,
-                        dispatch: MESSAGE,
-                        header: &[],
-                        payload: again,
-                        layout: Layout::Contiguous,
-                        local_done: Some(Done { call: returned, cookie: context }),
-                        remote_done: Some(Done { call: acked, cookie: 0 }),
+                    let (local_done, remote_done) = (
+                        Some(Done { call: returned, cookie: context }),
+                        Some(Done { call: acked, cookie: 0 }),
+                    );
+                    let (header, layout) = (&[][..], Layout::Contiguous);
+                    let active = &mut contexts[context];
+                    let outcome = match way {
+                        None => active.send(Send {
+                            target,
+                            dispatch: MESSAGE,
+                            header,
+                            payload: again,
+                            layout,
+                            local_done,
+                            remote_done,
+                        }),
+                        Some(way) => {
+                            let outgoing =
+                                Outgoing { target, header, payload: again, layout, local_done, remote_done };
+                            way.execute(active, outgoing)
+                        }
                     };
-                    match contexts[context].send(send) {
+                    match outcome {
                         Ok(()) => {}
                         Err((SendError::Again, back)) => {
                             payload = Some(back);
@@ -178,6 +199,10 @@ impl Sends {
                         }
                         Err((error, _)) => return Err(error.into()),
                     }
+                }
+                sent += 1;
+                if way.is_some() {
+                    kernel::wait_on(contexts, u64::MAX, |_| state.acked.load(Relaxed) >= sent);
                 }
             }
         }

@@ -21,6 +21,14 @@ on_both_architectures! {
         assert_eq!(count_lines(&outcome, "256 messages from 16 endpoints"), 1, "{}", outcome.explain());
     }
 
+    fn m5_every_way_to_send_carries_every_size_within_a_node_and_between_two(arch) {
+        let run = Run::new("all-pairs").arch(arch).torus("2").harts(2).mode(Mode::Vn);
+        let outcome = run.args(["--only", "sends", "--ways"]).timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, " 0 wrong, 0 protocol errors"), 1, "{}", outcome.explain());
+        assert_eq!(count_lines(&outcome, "640 messages from 8 endpoints"), 1, "{}", outcome.explain());
+    }
+
     fn p7_p10_every_pair_puts_gets_and_updates_every_size_and_shape(arch) {
         let run = Run::new("all-pairs").arch(arch).torus("2").args(["--only", "one-sided"]);
         let outcome = run.timeout(DEADLINE).run().unwrap();
