@@ -56,11 +56,8 @@ impl Rank {
             scratch: memory.buffer(2 * words * WORD)?.share(),
         };
         rank.context.create_geometry(NewGeometry {
-            id: GEOMETRY,
-            members,
             domains: Some(domains),
-            routed: true,
-            done,
+            ..NewGeometry::new(GEOMETRY, members, done)
         })?;
         Ok(rank)
     }

@@ -93,7 +93,7 @@ impl Bench {
         }
         let rectangle = Rectangle::new(task.shape(), *task.map(), TorusCoord::default(), extents)?;
         let members = Members::rectangle(self.context.population(), 0..1, rectangle)?;
-        let new = NewGeometry { id: GEOMETRY, members, domains: None, routed: true, done: self.done };
+        let new = NewGeometry::new(GEOMETRY, members, self.done);
         self.context.create_geometry(new)?;
         self.wait()?;
         self.rank = self.context.geometry(GEOMETRY).map_or(0, |geometry| geometry.rank);

@@ -109,7 +109,7 @@ impl Row {
         let mut row = Self { task, contexts, _client: client, ended, failed, done, words, input, output };
         let members = members(task, &row.contexts[0], rows)?;
         row.together(|context, _| {
-            let new = NewGeometry { id: GEOMETRY, members, domains: None, routed: false, done };
+            let new = NewGeometry { routed: false, ..NewGeometry::new(GEOMETRY, members, done) };
             Ok(context.create_geometry(new)?)
         })?;
         Ok(row)

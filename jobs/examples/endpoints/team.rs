@@ -192,13 +192,7 @@ impl Team {
         self.together(phase, |team, place| {
             let members = team.geometry(phase, place)?;
             let done = team.members[place].done;
-            team.contexts[place].create_geometry(NewGeometry {
-                id,
-                members,
-                domains: None,
-                routed: true,
-                done,
-            })?;
+            team.contexts[place].create_geometry(NewGeometry::new(id, members, done))?;
             Ok(())
         })?;
         self.barrier(phase, id)?;

@@ -74,13 +74,7 @@ impl Team {
         for number in 0..SIZE {
             let mut context = kernel::context(&mut client, number)?;
             let members = Members::world(context.population(), 0..SIZE)?;
-            context.create_geometry(NewGeometry {
-                id: GEOMETRY,
-                members,
-                domains: None,
-                routed: true,
-                done: DONE,
-            })?;
+            context.create_geometry(NewGeometry::new(GEOMETRY, members, DONE))?;
             let area = |words: usize| Ok::<_, JobError>(memory.buffer(words * WORD)?.share());
             let (input, output, scratch) = (area(1)?, area(1)?, area(2)?);
             input.write(0, &u64::from(number).to_ne_bytes()).map_err(|_| MEMORY)?;

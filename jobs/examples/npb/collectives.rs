@@ -231,13 +231,7 @@ impl Machine for Collectives {
         let members = Members::range(population, 0..1, first as u32, count as u32, stride as u32)?;
         self.made += 1;
         let id = GeometryId(self.made);
-        self.context.create_geometry(NewGeometry {
-            id,
-            members,
-            domains: None,
-            routed: true,
-            done: self.done,
-        })?;
+        self.context.create_geometry(NewGeometry::new(id, members, self.done))?;
         self.wait()?;
         Ok(Group { id, size: count })
     }

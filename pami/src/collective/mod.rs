@@ -66,6 +66,7 @@
 //! chooses by [`cost`], [`division`] shares work among the endpoints of a task, [`operator`](crate::operator) combines. [`engine`] runs
 //! schedules.
 
+mod algorithm_list;
 pub mod blocks;
 mod bruck;
 mod bulletin;
@@ -97,10 +98,11 @@ mod tree;
 pub use crate::geometry::Grid;
 pub use crate::operator::{Combine, Element, Operator, Order, ReduceError, Reducer, UserOperator};
 pub use crate::partition::Partition;
+pub use algorithm_list::AlgorithmList;
 pub use blocks::Blocks;
 pub use call::{Algorithm, Call, CallError, Collective, Tuning};
 pub use division::{Division, Form};
-pub use names::{Forced, UnknownName};
+pub use names::UnknownName;
 pub use need::Need;
 pub use schedule::Schedule;
 pub use selection::{Candidate, Query, SelectionError};

@@ -94,7 +94,7 @@ pub enum UnknownName {
     Collective,
     /// No algorithm.
     Algorithm,
-    /// No pair of collective and algorithm, with `=` between them.
+    /// No pair of a collective and its algorithms, with `=` between them.
     Pair,
     /// The collective has no such algorithm.
     Mismatched(Collective, Algorithm),
@@ -111,7 +111,7 @@ impl fmt::Display for UnknownName {
                 f.write_str("an algorithm is one of")?;
                 Algorithm::ALL.iter().try_for_each(|algorithm| write!(f, " {algorithm}"))
             }
-            Self::Pair => f.write_str("name algorithms as in allreduce=ring,barrier=n-ary"),
+            Self::Pair => f.write_str("name algorithms as in broadcast=binomial+flat,allreduce=ring"),
             Self::Mismatched(collective, algorithm) => {
                 write!(f, "{collective} has no algorithm {algorithm}; it has")?;
                 catalogue::entries(*collective).try_for_each(|entry| write!(f, " {}", entry.algorithm))
@@ -141,40 +141,6 @@ macro_rules! named {
 }
 named!(Collective Algorithm);
 
-/// Algorithms that are forced, by collective (SPEC G-2): what is typed as `allreduce=ring,barrier=n-ary`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Forced([Option<Algorithm>; Collective::ALL.len()]);
-
-impl Forced {
-    /// Forces `algorithm` on `collective`.
-    ///
-    /// # Errors
-    /// [`UnknownName::Mismatched`]
-    pub fn force(&mut self, collective: Collective, algorithm: Algorithm) -> Result<(), UnknownName> {
-        catalogue::entry(collective, algorithm).ok_or(UnknownName::Mismatched(collective, algorithm))?;
-        self.0[collective as usize] = Some(algorithm);
-        Ok(())
-    }
-
-    /// What is forced on `collective`.
-    pub fn get(&self, collective: Collective) -> Option<Algorithm> {
-        self.0[collective as usize]
-    }
-}
-
-impl FromStr for Forced {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, UnknownName> {
-        let mut forced = Self::default();
-        for pair in text.split(',') {
-            let (collective, algorithm) = pair.split_once('=').ok_or(UnknownName::Pair)?;
-            forced.force(collective.trim().parse()?, algorithm.trim().parse()?)?;
-        }
-        Ok(forced)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,25 +160,5 @@ mod tests {
         assert_eq!("bogus".parse::<Algorithm>(), Err(UnknownName::Algorithm));
         assert_eq!("Barrier".parse::<Collective>(), Err(UnknownName::Collective));
         assert_eq!(format!("{:>9}|", Algorithm::Ring), "     ring|");
-    }
-
-    #[test]
-    fn g2_a_list_of_pairs_forces_algorithms() {
-        let forced: Forced = "allreduce=ring, barrier=n-ary".parse().unwrap();
-        for collective in Collective::ALL {
-            let expected = match collective {
-                Collective::Allreduce => Some(Algorithm::Ring),
-                Collective::Barrier => Some(Algorithm::Nary),
-                _ => None,
-            };
-            assert_eq!(forced.get(collective), expected);
-        }
-        let mismatched = UnknownName::Mismatched(Collective::Scan, Algorithm::Ring);
-        assert_eq!("barrier=n-ary,scan=ring".parse::<Forced>(), Err(mismatched));
-        assert_eq!(mismatched.to_string(), "scan has no algorithm ring; it has recursive-doubling affinity");
-        assert_eq!("".parse::<Forced>(), Err(UnknownName::Pair));
-        assert_eq!("barrier".parse::<Forced>(), Err(UnknownName::Pair));
-        assert_eq!("barrier=fast".parse::<Forced>(), Err(UnknownName::Algorithm));
-        assert_eq!("fence=ring".parse::<Forced>(), Err(UnknownName::Collective));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Every rank must choose the same, so the choice depends only on what all ranks know.
 
+use super::algorithm_list::AlgorithmList;
 use super::call::{Algorithm, Collective, Tuning};
 use super::catalogue::{self, AlgorithmEntry, Metadata};
 use super::cost::{self, PlacementStatistics};
@@ -18,6 +19,8 @@ pub const AFFINITY_LIMIT: usize = 16 * 1024;
 pub struct Query {
     /// The collective.
     pub collective: Collective,
+    /// The geometry's list: nothing else is chosen.
+    pub algorithms: AlgorithmList,
     /// Bytes of the vector, or of the longest block; 0 for a barrier.
     pub bytes: usize,
     /// Bytes of an element, at least 1.
@@ -41,8 +44,12 @@ pub struct Query {
 pub enum SelectionError {
     /// The collective has no such algorithm.
     Unknown(Collective, Algorithm),
-    /// The algorithm that is asked for does not work here.
+    /// The algorithm that is asked for is not in the geometry's list.
+    Unlisted(Collective, Algorithm),
+    /// The algorithm that is asked for, or the first of the list if none works, does not work here.
     Unmet(Algorithm, Unmet),
+    /// The geometry's list has no algorithm of the collective.
+    Empty(Collective),
 }
 
 impl fmt::Display for SelectionError {
@@ -51,7 +58,16 @@ impl fmt::Display for SelectionError {
             Self::Unknown(collective, algorithm) => {
                 write!(f, "{collective} has no algorithm {algorithm}: ask for the list")
             }
+            Self::Unlisted(collective, algorithm) => {
+                write!(
+                    f,
+                    "{algorithm} is not in the geometry's list for {collective}: add it at every member"
+                )
+            }
             Self::Unmet(algorithm, unmet) => write!(f, "{algorithm} does not work here: {unmet}"),
+            Self::Empty(collective) => {
+                write!(f, "the geometry's list has no algorithm for {collective}: add one at every member")
+            }
         }
     }
 }
@@ -116,16 +132,14 @@ impl Query {
         self.run(entry.algorithm, self.scratch).map(drop).ok_or(Need::Scratch)
     }
 
-    /// The algorithms of the collective: first those that are always valid, then those that need metadata to hold.
+    /// The geometry's algorithms of the collective: first those that are always valid, then those that need metadata to hold.
     fn entries(&self) -> impl Iterator<Item = &'static AlgorithmEntry> + use<> {
-        let collective = self.collective;
-        let list = move |always| {
-            catalogue::entries(collective).filter(move |entry| entry.is_always_valid() == always)
-        };
+        let entries = self.algorithms.entries(self.collective);
+        let list = move |always| entries.clone().filter(move |entry| entry.is_always_valid() == always);
         list(true).chain(list(false))
     }
 
-    /// Every algorithm of the collective: first those that are always valid, then those that need metadata to hold.
+    /// Every algorithm of the collective that is in the geometry's list: first those that are always valid, then those that need metadata to hold.
     pub fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
         self.entries().map(|entry| self.candidate(entry))
     }
@@ -146,7 +160,7 @@ impl Query {
     /// the model knows nothing of what a domain's boundary costs those beside it. In an alltoall leaders do the work of all, and a
     /// scan takes a tree twice as many steps as doubling: there the model decides.
     fn permitted(&self) -> impl Iterator<Item = &'static AlgorithmEntry> + '_ {
-        let affinity = || catalogue::entry(self.collective, Algorithm::Affinity);
+        let affinity = || self.listed(Algorithm::Affinity).ok();
         let favoured =
             !matches!(self.collective, Collective::Alltoall | Collective::Scan | Collective::Exscan)
                 && self.placement.per_node > 1
@@ -162,14 +176,24 @@ impl Query {
         self.entries().filter(may).filter(|entry| self.check(entry).is_ok())
     }
 
-    /// The algorithm to use: the cheapest that is permitted, or a forced one, which need only be valid.
+    /// An algorithm of the geometry's list.
     ///
     /// # Errors
-    /// [`SelectionError`]: for a forced algorithm, or if all need more scratch memory.
+    /// [`SelectionError::Unknown`], [`SelectionError::Unlisted`].
+    fn listed(&self, algorithm: Algorithm) -> Result<&'static AlgorithmEntry, SelectionError> {
+        let entry = catalogue::entry(self.collective, algorithm)
+            .ok_or(SelectionError::Unknown(self.collective, algorithm))?;
+        let listed = self.algorithms.has(self.collective, algorithm);
+        if listed { Ok(entry) } else { Err(SelectionError::Unlisted(self.collective, algorithm)) }
+    }
+
+    /// The algorithm to use: of the geometry's list the cheapest that is permitted, or a forced one, which need only be valid.
+    ///
+    /// # Errors
+    /// [`SelectionError`]: for a forced algorithm, or if none of the list works here.
     pub fn choose(&self, forced: Option<Algorithm>) -> Result<&'static AlgorithmEntry, SelectionError> {
         if let Some(algorithm) = forced {
-            let entry = catalogue::entry(self.collective, algorithm)
-                .ok_or(SelectionError::Unknown(self.collective, algorithm))?;
+            let entry = self.listed(algorithm)?;
             return self
                 .check(entry)
                 .map(|()| entry)
@@ -223,6 +247,15 @@ impl Query {
         (divided < cost(self, None)?).then_some((entry.algorithm, self.tuning))
     }
 
+    /// Why none of the list works.
+    #[cold]
+    fn lack(&self) -> SelectionError {
+        let first = self.entries().next();
+        let unmet =
+            first.and_then(|entry| Some(SelectionError::Unmet(entry.algorithm, self.check(entry).err()?)));
+        unmet.unwrap_or(SelectionError::Empty(self.collective))
+    }
+
     fn cheapest(&self) -> Result<&'static AlgorithmEntry, SelectionError> {
         let mut permitted = self.permitted();
         match (permitted.next(), permitted.next()) {
@@ -231,10 +264,7 @@ impl Query {
             (first, second) => {
                 let all = first.into_iter().chain(second).chain(permitted);
                 let cheapest = all.min_by_key(|entry| self.candidate(entry).cost);
-                // The first of each collective's list is valid whenever there is the memory.
-                let first = || catalogue::entries(self.collective).next();
-                let first = first().map_or(Algorithm::Flat, |entry| entry.algorithm);
-                cheapest.ok_or(SelectionError::Unmet(first, Need::Scratch))
+                cheapest.ok_or_else(|| self.lack())
             }
         }
     }

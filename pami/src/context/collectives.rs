@@ -1,8 +1,8 @@
 //! Collectives of a context: what its [engine](crate::collective::engine) does for those who hold it.
 
 use super::{Active, Collect, CollectMemory, Done, Due, NewGeometry, OnAnnounced, QUIET_LOOKS};
-use crate::collective::Query;
 use crate::collective::engine::{CollectError, Geometry, GeometryError, GeometryId};
+use crate::collective::{AlgorithmList, Query};
 use crate::device::Port;
 use crate::geometry::Population;
 use crate::packet::Envelope;
@@ -41,6 +41,18 @@ impl<P: Port> Active<P> {
     /// A geometry of this context.
     pub fn geometry(&self, id: GeometryId) -> Option<Geometry<'_>> {
         self.collectives.geometry(id)
+    }
+
+    /// Has the geometry's collectives that are called from now on be chosen from this list: who adds to the
+    /// [present one](Geometry::algorithms), or removes from it, hands the outcome back here. Every member does so with the same
+    /// list between the same two of the geometry's collectives. Where members' lists make them choose differently the collective
+    /// ends with [`OperationError::Mismatch`](crate::OperationError::Mismatch) at all of them; where the list has nothing for it,
+    /// it is refused at all with [`CollectError::Selection`].
+    ///
+    /// # Errors
+    /// [`GeometryError::Unknown`]; [`GeometryError::Busy`] while collectives of the geometry wait for room.
+    pub fn set_algorithms(&mut self, id: GeometryId, algorithms: AlgorithmList) -> Result<(), GeometryError> {
+        self.collectives.set_algorithms(id, algorithms)
     }
 
     /// What is known of a collective, to list its algorithms and to choose one (SPEC G-2).

@@ -26,12 +26,12 @@ fn given_up_before_it_is_made(
     let population = stage.population();
     let (made, done_making) = ends();
     let (ended, done) = ends();
-    let new = |id: u32| NewGeometry {
-        id: GeometryId(id),
-        members: Members::range(population, 0..1, 0, 2, id / 10).unwrap(),
-        domains: None,
-        routed: true,
-        done: done_making(id as usize).unwrap(),
+    let new = |id: u32| {
+        NewGeometry::new(
+            GeometryId(id),
+            Members::range(population, 0..1, 0, 2, id / 10).unwrap(),
+            done_making(id as usize).unwrap(),
+        )
     };
     let ids = (1..=others).flat_map(|other| (0..MADE as u32).map(move |geometry| 10 * other + geometry));
     for id in ids.clone() {

@@ -32,7 +32,7 @@ fn g1_geometries_can_be_created_at_the_same_time_in_any_order() {
             let (id, members, rank) = wanted.swap_remove(stage.random.below(wanted.len()));
             let context = stage.member(&members, rank);
             let done = done(id as usize * 10 + rank as usize).unwrap();
-            let new = NewGeometry { id: GeometryId(id), members, domains: None, routed: true, done };
+            let new = NewGeometry::new(GeometryId(id), members, done);
             stage.contexts[context].create_geometry(new).unwrap();
             stage.tick();
         }
@@ -53,7 +53,7 @@ fn g1_wrong_geometries_are_refused_where_they_are_made() {
     let (_, done) = ends();
     let done = done(0).unwrap();
     let two = stage.range(0, 2, 1);
-    let new = |id, members| NewGeometry { id: GeometryId(id), members, domains: None, routed: true, done };
+    let new = |id, members| NewGeometry::new(GeometryId(id), members, done);
     assert_eq!(stage.contexts[2].create_geometry(new(1, two)), Err(GeometryError::NotMember));
     assert_eq!(stage.contexts[0].create_geometry(new(0, two)), Err(GeometryError::Taken(WORLD)));
     assert_eq!(stage.contexts[0].create_geometry(new(1, two)), Ok(()));
@@ -131,7 +131,7 @@ fn r1_what_is_late_of_a_destroyed_geometry_is_of_no_other() {
         }
         clears.into_iter().for_each(|clear| stage.world.forge(clear));
         stage.rest();
-        let again = NewGeometry { id, members, domains: None, routed: true, done: ends().1(0).unwrap() };
+        let again = NewGeometry::new(id, members, ends().1(0).unwrap());
         assert_eq!(stage.contexts[0].create_geometry(again), Err(GeometryError::Used(id)));
         let id = stage.create(2, members, None);
         // Its root begins long before the other is there.
@@ -222,8 +222,7 @@ fn g1_domains_are_compared_too() {
     let (ended, done) = ends();
     for task in 0..4 {
         let domains = (task != 2).then(|| crate::stage::domains(2, 2));
-        let new =
-            NewGeometry { id: GeometryId(2), members, domains, routed: true, done: done(task).unwrap() };
+        let new = NewGeometry { domains, ..NewGeometry::new(GeometryId(2), members, done(task).unwrap()) };
         stage.contexts[task].create_geometry(new).unwrap();
     }
     stage.settle("creation", || ended.len() == 4);
@@ -237,7 +236,7 @@ fn r2_a_geometry_with_a_dead_member_is_refused_by_its_node() {
     stage.world.kill(1);
     stage.rest();
     let (_, done) = ends();
-    let new = NewGeometry { id: GeometryId(1), members, domains: None, routed: true, done: done(0).unwrap() };
+    let new = NewGeometry::new(GeometryId(1), members, done(0).unwrap());
     assert_eq!(stage.contexts[0].create_geometry(new), Err(GeometryError::Dead(1)));
 }
 

@@ -25,6 +25,7 @@ mod fences;
 mod geometries;
 mod halves;
 mod hostile;
+mod lists;
 mod long;
 mod machine;
 mod messages;

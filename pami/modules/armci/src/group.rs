@@ -76,7 +76,7 @@ impl<N: Node> Library<N> {
         let mut made = Err(GeometryError::Again);
         let waited = first.advance_until(|active| {
             let done = self.inner.protocols.callback(slot);
-            made = active.create_geometry(NewGeometry { id, members, domains: None, routed: true, done });
+            made = active.create_geometry(NewGeometry::new(id, members, done));
             !matches!(made, Err(GeometryError::Again))
         });
         if made.is_err() {

@@ -126,13 +126,7 @@ impl<N: Node> Shmem<N> {
         loop {
             let begun = first.begin(PendingOperation::of(Keeper::Team), |active, start| {
                 let done = completions.done(start.cookie);
-                Ok(active.create_geometry(NewGeometry {
-                    id: team.id,
-                    members,
-                    domains: None,
-                    routed: true,
-                    done,
-                })?)
+                Ok(active.create_geometry(NewGeometry::new(team.id, members, done))?)
             });
             match begun.and_then(|at| first.end(at, Keeper::Team)) {
                 // Geometries that are being given up have the room.

@@ -9,7 +9,9 @@ use super::request::{Collect, CollectError};
 use crate::collective::catalogue::Metadata;
 use crate::collective::cost;
 use crate::collective::need::Need;
-use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, SelectionError};
+use crate::collective::{
+    Algorithm, AlgorithmList, Area, Call, Collective, Form, Query, Reducer, SelectionError,
+};
 use crate::combine::AluOperation;
 use rings::bulletin::PAGE_BYTES;
 
@@ -110,7 +112,7 @@ fn needs(call: &Call) -> [usize; 2] {
     [if in_place { 0 } else { input }, output]
 }
 
-/// What a divided collective goes by if nothing is said.
+/// What a divided collective goes by if nothing is said, and the geometry's list has it.
 fn directly(what: Collective) -> Option<Algorithm> {
     match what {
         Collective::Scatter | Collective::Gather => Some(Algorithm::Flat),
@@ -181,6 +183,7 @@ pub(super) fn query<A>(entry: &GeometryState, collect: &Collect<A>, anywhere: bo
     };
     Query {
         collective: collect.what,
+        algorithms: entry.algorithms,
         bytes: elements.saturating_mul(element_len),
         element_len,
         metadata,
@@ -229,9 +232,14 @@ pub(super) fn check<A>(
     if bytes.is_none_or(|bytes| u32::try_from(bytes).is_err()) {
         return Err(CollectError::TooLong);
     }
-    let forced = collect.algorithm.map(|(algorithm, _)| algorithm);
-    let forced = forced.or_else(|| directly(collect.what).filter(|_| collect.divided));
-    let chosen = query(entry, collect, anywhere).choose(forced).map_err(CollectError::Selection)?;
+    let mut query = query(entry, collect, anywhere);
+    let usual =
+        directly(collect.what).filter(|&usual| collect.divided && query.algorithms.has(collect.what, usual));
+    let forced = collect.algorithm.map(|(algorithm, _)| algorithm).or(usual);
+    if forced.is_some_and(|algorithm| entry.goes_by(collect.what, algorithm)) {
+        query.algorithms = AlgorithmList::ALL;
+    }
+    let chosen = query.choose(forced).map_err(CollectError::Selection)?;
     call.algorithm = chosen.algorithm;
     call.check().map_err(CollectError::Call)?;
     if collect.form != Form::All && !(collect.form.allows(&call) && call.blocks.are_equal()) {

@@ -6,11 +6,12 @@
 use super::Engine;
 use super::bulletins::Bulletins;
 use super::geometry::GeometryState;
+use super::known::Known;
 use super::request::{Collect, CollectError};
 use super::slot::CollectiveInFlight;
 use super::start::Start;
 use crate::affinity::{Affinities, Crossings, Domains, RADIX};
-use crate::collective::{Collective, Tuning};
+use crate::collective::{AlgorithmList, Collective, Tuning};
 use crate::device::Port;
 use crate::dispatch::Done;
 use crate::endpoint::{Endpoint, TaskList};
@@ -29,8 +30,17 @@ pub struct NewGeometry<A: 'static> {
     pub domains: Option<Domains<'static>>,
     /// Whether it gets a class route of the tree network, if there is one left; the same at all of them.
     pub routed: bool,
+    /// What its collectives are chosen from, the same at all of them.
+    pub algorithms: AlgorithmList,
     /// Called when all members have created it.
     pub done: Done<A>,
+}
+
+impl<A> NewGeometry<A> {
+    /// One with the domains that the kernel knows, a class route if there is one, and all algorithms.
+    pub fn new(id: GeometryId, members: Members<'static>, done: Done<A>) -> Self {
+        Self { id, members, domains: None, routed: true, algorithms: AlgorithmList::ALL, done }
+    }
 }
 
 /// Why a geometry was not created or destroyed. The caller is at fault, but for `Again`.
@@ -53,7 +63,8 @@ pub enum GeometryError {
     NotMember,
     /// No geometry here has that number.
     Unknown(GeometryId),
-    /// Collectives of the geometry are in flight, or wait for room, or fences of it have not ended.
+    /// Collectives of the geometry are in flight, or wait for room, or fences of it have not ended. Its list is to change:
+    /// collectives wait for room.
     Busy(GeometryId),
     /// The world lasts as long as its context.
     World,
@@ -109,6 +120,8 @@ pub struct Geometry<'a> {
     pub dead: Option<u32>,
     /// The affinity domains of its ranks, if they are known.
     pub domains: Option<&'a Domains<'static>>,
+    /// What its collectives are chosen from.
+    pub algorithms: &'a AlgorithmList,
     /// What this endpoint sent in it: for its collectives, for the barriers that the engine puts between them, and for its
     /// creation.
     pub crossings: Crossings,
@@ -145,6 +158,11 @@ impl<A> Engine<A> {
         }
     }
 
+    /// A place for one more geometry. The first one is the world's.
+    fn free_place(&self) -> Option<usize> {
+        (1..self.geometries.len()).find(|&index| self.geometries[index].is_none())
+    }
+
     /// Has the members of the world show each other what they have, if `bulletin` finds what each shows and no boundary of an affinity
     /// domain lies between them.
     pub(crate) fn show_world(&mut self, bulletin: impl Fn(Endpoint) -> Option<&'static Bulletin>) {
@@ -165,7 +183,7 @@ impl<A> Engine<A> {
         new: NewGeometry<A>,
         port: &P,
     ) -> Result<(), GeometryError> {
-        let NewGeometry { id, members, domains, routed, done } = new;
+        let NewGeometry { id, members, domains, routed, algorithms, done } = new;
         if self.geometries.is_empty() {
             return Err(GeometryError::NotSetUp);
         }
@@ -175,13 +193,11 @@ impl<A> Engine<A> {
         if self.was_destroyed(id) {
             return Err(GeometryError::Used(id));
         }
-        let full = GeometryError::Full { limit: self.geometries.len() };
-        // The first place is the world's.
-        let free = |&index: &usize| self.geometries[index].is_none();
-        let index = (1..self.geometries.len()).find(free).ok_or(full)?;
+        let index = self.free_place().ok_or(GeometryError::Full { limit: self.geometries.len() })?;
         let domains = domains_of(&members, domains, self.affinities);
         let entry = GeometryState::new(id, members, me, domains, self.placement);
         let mut entry = entry.ok_or(GeometryError::NotMember)?;
+        entry.algorithms = algorithms;
         if let Some(unmade) = &mut self.unmade {
             entry.doomed = unmade.take(id.0);
         }
@@ -206,6 +222,27 @@ impl<A> Engine<A> {
             && let Some(entry) = &mut self.geometries[index]
         {
             entry.way.await_route();
+        }
+        Ok(())
+    }
+
+    /// Has the collectives that are called from now on be chosen from another list.
+    ///
+    /// # Errors
+    /// [`GeometryError::Unknown`]; [`GeometryError::Busy`] while collectives of it wait for room.
+    pub(crate) fn set_algorithms(
+        &mut self,
+        id: GeometryId,
+        algorithms: AlgorithmList,
+    ) -> Result<(), GeometryError> {
+        let (index, _) = self.entry(id).ok_or(GeometryError::Unknown(id))?;
+        // Those that wait were called before, and are not chosen for yet.
+        if self.queue.has(index) {
+            return Err(GeometryError::Busy(id));
+        }
+        if let Some(entry) = &mut self.geometries[index] {
+            entry.algorithms = algorithms;
+            entry.known = Known::default();
         }
         Ok(())
     }
@@ -270,6 +307,7 @@ impl<A> Engine<A> {
             started: entry.next,
             dead: entry.dead,
             domains: entry.domains.as_ref(),
+            algorithms: &entry.algorithms,
             crossings: entry.crossings.get(),
             class_route: entry.way.is_open(),
         })

@@ -10,7 +10,7 @@ use super::known::Known;
 use super::route::{Channel, Way};
 use crate::affinity::{Crossings, Domains};
 use crate::collective::cost::PlacementStatistics;
-use crate::collective::{Algorithm, Grid};
+use crate::collective::{Algorithm, AlgorithmList, Collective, Grid};
 use crate::combine::{Census, ClassRoute};
 use crate::device::Port;
 use crate::endpoint::Endpoint;
@@ -29,6 +29,8 @@ pub(crate) struct GeometryState {
     pub(super) dead: Option<u32>,
     pub(super) grid: Option<Grid>,
     pub(super) domains: Option<Domains<'static>>,
+    /// What its collectives are chosen from.
+    pub(super) algorithms: AlgorithmList,
     pub(super) placement: PlacementStatistics,
     pub(super) crossings: Cell<Crossings>,
     pub(super) way: Way,
@@ -67,6 +69,7 @@ impl GeometryState {
             dead: None,
             grid,
             domains,
+            algorithms: AlgorithmList::ALL,
             placement,
             crossings,
             way,
@@ -86,6 +89,11 @@ impl GeometryState {
     /// How the engine's own barriers go: they cross as few boundaries as can be (SPEC A-6).
     pub(super) fn barrier(&self) -> Algorithm {
         self.inner_domains().map_or(Algorithm::Dissemination, |_| Algorithm::Affinity)
+    }
+
+    /// Whether the engine itself goes by an algorithm: what is created or given up does, whatever the list says.
+    pub(super) fn goes_by(&self, what: Collective, algorithm: Algorithm) -> bool {
+        what == Collective::Barrier && (algorithm == Algorithm::Dissemination || algorithm == self.barrier())
     }
 
     /// How the engine's own broadcasts go.
@@ -111,8 +119,9 @@ impl GeometryState {
             digest.add(members as u32);
             digest.add((members >> 32) as u32);
         }
-        // Who knows of other domains would choose other algorithms.
+        // Who knows of other domains, or has another list, would choose other algorithms.
         self.domains.iter().flat_map(Domains::words).for_each(|word| digest.add(word));
+        self.algorithms.words().for_each(|word| digest.add(word));
         digest.value()
     }
 

@@ -39,8 +39,8 @@ pub struct Collect<A: 'static> {
     pub reducer: Option<Reducer>,
     /// See [`Call`](crate::collective::Call).
     pub in_place: bool,
-    /// How; the same at all members. `None`: what [`query`](crate::Active::query) chooses; of a divided scatter, gather or broadcast,
-    /// flat, flat or binomial.
+    /// How; the same at all members, and in the geometry's [list](super::Geometry::algorithms). `None`: what
+    /// [`query`](crate::Active::query) chooses; of a divided scatter, gather or broadcast, flat, flat or binomial.
     pub algorithm: Option<(Algorithm, Tuning)>,
     /// The data is each task's, and its endpoints in the geometry share the work (SPEC G-4): root and blocks are by the
     /// index of the task. All its endpoints start it with the same memory, and the task is done when all are. A root's

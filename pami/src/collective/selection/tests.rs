@@ -33,6 +33,7 @@ fn plain(collective: Collective, size: u32, bytes: usize) -> Query {
     let tuning = cost::tuning(&COSTS, 8);
     Query {
         collective,
+        algorithms: AlgorithmList::ALL,
         bytes,
         element_len: 8,
         metadata,

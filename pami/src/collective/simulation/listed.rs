@@ -6,7 +6,9 @@ use crate::affinity::{Domains, HartPlace, LEVELS, Level};
 use crate::collective::catalogue::Metadata;
 use crate::collective::cost::{COSTS, PlacementStatistics};
 use crate::collective::memory::Demand;
-use crate::collective::{Algorithm, Blocks, Call, CallError, Collective, Grid, Query, Schedule, Tuning};
+use crate::collective::{
+    Algorithm, AlgorithmList, Blocks, Call, CallError, Collective, Grid, Query, Schedule, Tuning,
+};
 use crate::mapping::{MapOrder, TaskMap};
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -84,6 +86,7 @@ fn holds(case: &Case) {
     let first = call(Algorithm::Ring, 0);
     let query = Query {
         collective: case.collective,
+        algorithms: AlgorithmList::ALL,
         bytes: blocks.longest() * 8,
         element_len: 8,
         metadata: Metadata::of(&first),

@@ -49,7 +49,7 @@ impl Stage {
         for rank in 0..members.size() {
             let context = self.member(&members, rank);
             let done = done(rank as usize).unwrap();
-            let new = NewGeometry { id: GeometryId(id), members, domains, routed: true, done };
+            let new = NewGeometry { domains, ..NewGeometry::new(GeometryId(id), members, done) };
             self.contexts[context].create_geometry(new).unwrap();
         }
         self.settle("creation", || ended.len() == members.size() as usize);
@@ -66,7 +66,7 @@ impl Stage {
         cookie: usize,
     ) -> Result<(), GeometryError> {
         let done = self.done(cookie).unwrap();
-        let new = NewGeometry { id: GeometryId(id), members, domains: None, routed: true, done };
+        let new = NewGeometry::new(GeometryId(id), members, done);
         self.contexts[context].create_geometry(new)
     }
 

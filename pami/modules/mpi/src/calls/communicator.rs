@@ -420,7 +420,7 @@ impl<N: Node> Library<N> {
     ) -> Result<Option<u16>> {
         let request = state.requests.open_own()?;
         let done = self.callbacks()?.ended(state.requests.cookie(request));
-        let new = NewGeometry { id, members, domains: None, routed, done };
+        let new = NewGeometry { routed, ..NewGeometry::new(id, members, done) };
         let created = active.create_geometry(new);
         if created.is_err() {
             state.requests.free(request);
@@ -462,7 +462,7 @@ impl<N: Node> Mpi<N> {
             })?;
             let slot = state.requests.open(None)?;
             let done = library.callbacks()?.ended(state.requests.cookie(slot));
-            active.create_geometry(NewGeometry { id: SELF, members, domains: None, routed: true, done })?;
+            active.create_geometry(NewGeometry::new(SELF, members, done))?;
             Ok(state.requests.name(slot))
         })?;
         self.wait(&mut request)?;
