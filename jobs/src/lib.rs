@@ -213,7 +213,9 @@ pub const USAGE: &[Usage] = &[
     )
     .on("1")
     .refusing(with_an_idle_hart),
-    Usage::new(
+    Usage {
+        geometries: "coll.verdict:all:0:allreduce=recursive-doubling",
+        ..Usage::new(
         "coll",
         &[
             argument("--list", Value::Flag, "print the algorithms and what is chosen, and measure nothing"),
@@ -247,7 +249,7 @@ pub const USAGE: &[Usage] = &[
             argument("--root", Value::Within("a task's number", ranks), "the root's rank [default: 0]"),
             argument("--floats", Value::Number(1, MANY), "sum floats so many times instead"),
         ],
-    ),
+    )},
     Usage::new("copies", &[]),
     Usage::new(
         "endpoints",
@@ -407,6 +409,7 @@ pub fn usage(job: &str) -> Option<&'static Usage> {
 mod tests {
     use super::*;
     use kernel::usage::{NO_VALUE, Problem};
+    use pami::client::ConfiguredGeometry;
 
     fn check<'a>(job: &str, words: &[&'a str]) -> Result<(), (&'a str, Problem)> {
         let usage = usage(job).expect("a job that is described");
@@ -460,6 +463,17 @@ mod tests {
             );
         }
         assert_eq!(check("instructions", &["nothing"]), Err(("nothing", Problem::Value("", NO_VALUE))));
+    }
+
+    #[test]
+    fn g1_geometries_of_jobs_are_good_on_any_machine() {
+        for usage in USAGE {
+            for read in ConfiguredGeometry::all(usage.geometries) {
+                let (word, geometry) = read.expect(usage.job);
+                assert_eq!(geometry.check(1, 1), Ok(()), "{word}");
+            }
+        }
+        assert!(usage("coll").is_some_and(|coll| !coll.geometries.is_empty()));
     }
 
     #[test]

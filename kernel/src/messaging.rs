@@ -5,7 +5,7 @@ use crate::hardware::Port;
 use crate::task::Task;
 use crate::wakeup;
 use pami::affinity::Affinities;
-use pami::client::{ClientError, Node};
+use pami::client::{ClientError, ConfiguredGeometry, Node};
 use pami::collective::cost::{COSTS, CROWDED_COSTS, Costs, MEMORY_COSTS};
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::topology::{TorusCoord, TorusShape};
@@ -96,6 +96,10 @@ impl Node for Task {
 
     fn affinities(&self) -> Option<Affinities> {
         Some(self.affinities())
+    }
+
+    fn geometries(&self) -> impl Iterator<Item = ConfiguredGeometry<'static>> {
+        self.geometries()
     }
 
     fn claim_client(&self, name: &'static str) -> Result<ClientId, ClientError> {

@@ -10,7 +10,7 @@ use crate::{arch, clock, console, status, wakeup};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
 use pami::affinity::{Affinities, HartPlace};
-use pami::client::Clients;
+use pami::client::{Clients, ConfiguredGeometry};
 use pami::mapping::TaskMap;
 use pami::topology::{TorusCoord, TorusShape};
 use pami::{Buffer, Shared};
@@ -151,6 +151,17 @@ impl Task {
     /// The job's description, if it has one.
     pub(crate) fn usage(&self) -> Option<&'static Usage> {
         Usage::of(self.job(), arch::job(self.job())?.usage)
+    }
+
+    /// Geometries that are there from the start (SPEC G-1): those of the node's personality, and those of the job's description
+    /// that the personality has no others in the place of.
+    pub fn geometries(&self) -> impl Iterator<Item = ConfiguredGeometry<'static>> + use<> {
+        let personality: &'static Personality<'static> = self.personality;
+        let told = move || personality.geometries().map(|(_, geometry)| geometry);
+        let usual = self.usage().map_or("", |usage| usage.geometries);
+        let usual = ConfiguredGeometry::all(usual).flatten().map(|(_, geometry)| geometry);
+        let is_told = move |usual: &ConfiguredGeometry<'_>| told().any(|told| told.is_named_as(usual));
+        told().chain(usual.filter(move |usual| !is_told(usual)))
     }
 
     /// The job's arguments, by its description.

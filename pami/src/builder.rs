@@ -151,7 +151,7 @@ impl<N: Node> ClientBuilder<N> {
     /// Takes the resources.
     ///
     /// # Errors
-    /// What ran out, or the first mistake among the settings.
+    /// What ran out, or the first mistake among the settings, or in what configuration has for the client.
     pub fn create(self) -> Result<Client<N>, ClientError> {
         let Self { node, name, configuration, factories, late_receives, mut handlers, mistake } = self;
         if let Some(mistake) = mistake {
@@ -172,7 +172,7 @@ impl<N: Node> ClientBuilder<N> {
                 .open(memory.ok_or(ClientError::Exhausted { what: "memory for late handlers", limit: 0 })?);
         }
         let id = node.claim_client(name)?;
-        Ok(Client::new(node, (name, id), configuration, handlers, Registry::new(pool)))
+        Client::new(node, (name, id), configuration, handlers, Registry::new(pool))
     }
 }
 

@@ -13,6 +13,7 @@ mod door;
 mod explain;
 mod faults;
 mod folder;
+mod geometries;
 mod harm;
 mod io_nodes;
 mod life;
@@ -100,6 +101,7 @@ impl Run {
         let shape = self.shape()?;
         let (harts, topology) = self.node_harts()?;
         self.check(shape, harts)?;
+        self.check_geometries(self.tasks(shape, harts))?;
         if self.refuse_early && matches!(self.image, Image::Job) {
             self.check_job(shape, harts)?;
         }
@@ -339,12 +341,17 @@ impl Run {
     }
 
     /// Refuses what the job itself would, before anything boots.
+    /// Tasks of the job.
+    fn tasks(&self, shape: TorusShape, harts: u8) -> u32 {
+        let harts = u32::from(harts) - u32::from(self.agent);
+        shape.nodes() * if self.mode == crate::Mode::Vn { harts } else { 1 }
+    }
+
     fn check_job(&self, shape: TorusShape, harts: u8) -> Result<()> {
         jobs::check(&self.job)?;
         let Some(usage) = jobs::usage(&self.job) else { return Ok(()) };
+        let (nodes, tasks) = (shape.nodes(), self.tasks(shape, harts));
         let harts = u32::from(harts) - u32::from(self.agent);
-        let nodes = shape.nodes();
-        let tasks = if self.mode == crate::Mode::Vn { nodes * harts } else { nodes };
         let (contexts, tree) = (u32::from(self.contexts), self.has_tree());
         let machine = Shape { nodes, harts, tasks, contexts, tree };
         if let Err(wrong) = usage.check(self.arguments.iter().map(String::as_str), &machine) {
@@ -362,9 +369,9 @@ impl Run {
             (self.mode.into(), self.map.into());
         let Self { job, contexts, agent, .. } = self;
         let addresses = self.udp.as_deref().unwrap_or_default();
-        let arguments = arguments(&self.arguments)?;
+        let (geometries, arguments) = (self.geometries(), arguments(&self.arguments)?);
         Ok(format!(
-            "{job} torus={shape} udp={addresses} harts={harts} mode={mode} map={map} contexts={contexts} agent={agent} -- {arguments}"
+            "{job} torus={shape} udp={addresses} harts={harts} mode={mode} map={map} contexts={contexts} agent={agent} geometries={geometries} -- {arguments}"
         ))
     }
 
@@ -457,7 +464,7 @@ impl Run {
         &Places { folder, fabric, sockets, way, here, addresses, life }: &Places<'_>,
         mut partition: Option<&mut Partition>,
     ) -> Result<(Vec<Watched>, Vec<std::process::ChildStdout>)> {
-        let arguments = arguments(&self.arguments)?;
+        let (arguments, geometries) = (arguments(&self.arguments)?, self.geometries());
         let personality = Personality {
             mode: self.mode.into(),
             map: self.map.into(),
@@ -472,6 +479,7 @@ impl Run {
             baud: self.baud,
             log: self.log,
             trace: self.trace,
+            geometries: &geometries,
             job: &self.job,
             arguments: &arguments,
             ..Personality::new(0, shape)

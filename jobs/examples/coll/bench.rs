@@ -6,8 +6,8 @@ use super::case::{Case, WORD, get, put};
 use super::floats;
 use heapless::Vec;
 use kernel::{
-    Active, Client, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry,
-    OperationError, Pools, Rectangle, RegionHandle, Shared, Task,
+    Active, Client, Collect, Completion, Context, Done, Geometry, GeometryId, JobError, Limits, Members,
+    NewGeometry, OperationError, Pools, Rectangle, RegionHandle, Shared, Task,
 };
 use pami::collective::selection::Candidate;
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Query, Reducer, Tuning, cost};
@@ -37,7 +37,9 @@ pub struct Bench {
     scratch: Shared,
     /// Where barriers show whether they are any; there if some are run.
     board: Option<Board>,
-    /// For results of the benchmark itself.
+    /// For results of the benchmark itself: a geometry of its own, so that those that are measured go by what they choose, and
+    /// memory.
+    judges: GeometryId,
     verdict: [Shared; 3],
 }
 
@@ -55,13 +57,14 @@ impl Bench {
         let memory = task.memory();
         let mut client = task.client("coll").pools(Pools::LARGE).collectives(Limits::default()).create()?;
         let context = kernel::context(&mut client, 0)?;
+        let judges =
+            client.geometry("verdict").ok_or(JobError::Other("no configuration has coll.verdict"))?;
         let ended: &'static Ended = memory.place(Mutex::new(None))?;
         let call = memory.place(move |_: &mut Active, completion: Completion| {
             *ended.lock() = Some(completion.result);
         })?;
         let none = || Ok::<_, JobError>(memory.buffer(0)?.share());
-        let verdict =
-            [memory.buffer(WORD)?.share(), memory.buffer(WORD)?.share(), memory.buffer(WORD)?.share()];
+        let verdict = [memory.buffer(WORD)?.share(), memory.buffer(WORD)?.share(), none()?];
         let mut bench = Self {
             task,
             context,
@@ -74,9 +77,13 @@ impl Bench {
             output: none()?,
             scratch: none()?,
             board: None,
+            judges,
             verdict,
         };
         bench.create()?;
+        // As much as the algorithm takes that its list has.
+        let scratch = bench.context.scratch_len(&bench.combination(Operator::Sum)?)?;
+        bench.verdict[2] = memory.buffer(scratch)?.share();
         bench.provide(arguments)?;
         if arguments.collectives.contains(&Collective::Barrier) {
             bench.board = Some(bench.set_up_boards()?);
@@ -155,6 +162,11 @@ impl Bench {
 
     pub fn size(&self) -> u32 {
         self.size
+    }
+
+    /// The geometry that results of the benchmark itself go by.
+    pub fn judges(&self) -> Option<Geometry<'_>> {
+        self.context.geometry(self.judges)
     }
 
     /// A case, to be changed.
@@ -252,21 +264,23 @@ impl Bench {
 
     /// Combines a word over all ranks.
     fn over_all(&mut self, operator: Operator, word: u64) -> Result<u64, JobError> {
-        let reducer = reducer(operator, Element::U64)?;
+        put(&self.verdict[0], 0, word);
+        let collect = self.combination(operator)?;
+        self.context.collect(collect)?;
+        self.wait()?;
+        Ok(get(&self.verdict[1], 0).unwrap_or(0))
+    }
+
+    fn combination(&self, operator: Operator) -> Result<Collect, JobError> {
         let [input, output, scratch] = &self.verdict;
-        put(input, 0, word);
-        let collect = Collect {
+        Ok(Collect {
             input: Some((input.clone(), 0)),
             output: Some((output.clone(), 0)),
             scratch: Some((scratch.clone(), 0)),
             blocks: Blocks::equal(1),
-            reducer: Some(reducer),
-            algorithm: Some((Algorithm::RecursiveDoubling, Tuning { radix: 2, chunk: 1 })),
-            ..Collect::new(GEOMETRY, Collective::Allreduce, self.done)
-        };
-        self.context.collect(collect)?;
-        self.wait()?;
-        Ok(get(&self.verdict[1], 0).unwrap_or(0))
+            reducer: Some(reducer(operator, Element::U64)?),
+            ..Collect::new(self.judges, Collective::Allreduce, self.done)
+        })
     }
 }
 

@@ -28,6 +28,10 @@ pub fn print(bench: &Bench, arguments: &Arguments) -> Result<(), JobError> {
         let _ = write!(line, "; {}{name}", if holds { "" } else { "no " });
     }
     defmt::println!("{=str}", line.as_str());
+    let judges = bench.judges().ok_or(JobError::Other("a rank is no member of coll.verdict"))?;
+    line.clear();
+    let _ = write!(line, "configured: verdict of {} ranks, {}", judges.size, judges.algorithms);
+    defmt::println!("{=str}", line.as_str());
     for &what in &arguments.collectives {
         let case = Case { what, bytes: 8, root: arguments.root, ..bench.case() };
         let query = bench.query(&case)?;

@@ -19,6 +19,7 @@
 //! | `baud` | bits a second that the serial line is not faster than, 300 or more, as an emulator's that takes all at once (SPEC N-12) | its own rate |
 //! | `log` | [`Level`] of the least grave log lines that are sent | `warn` |
 //! | `trace` | events that each hart keeps for a timeline (SPEC X-6), in an image that can | none |
+//! | `geometries` | geometries that are there from the start (SPEC G-1), as [`ConfiguredGeometry`] reads them, with `;` between them | those of the job's [`Usage`](crate::usage::Usage) |
 //! | `job` | the job's name | empty |
 //!
 //! With [`ASKS`] in their place the node asks for these words over its serial line (SPEC S-1).
@@ -35,6 +36,7 @@ pub use refusal::{BadPersonality, Reason};
 
 use core::fmt;
 use core::str::{FromStr, SplitAsciiWhitespace};
+use pami::client::ConfiguredGeometry;
 use pami::mapping::{MapOrder, TaskMap};
 use pami::topology::TorusShape;
 
@@ -113,6 +115,8 @@ pub struct Personality<'a> {
     pub log: Level,
     /// Events that each hart keeps, if it is to.
     pub trace: Option<u32>,
+    /// Geometries that are there from the start, in words that are good; may be empty.
+    pub geometries: &'a str,
     /// The job's name; may be empty.
     pub job: &'a str,
     /// The job's arguments, separated by blanks.
@@ -139,6 +143,7 @@ impl<'a> Personality<'a> {
             baud: None,
             log: Level::default(),
             trace: None,
+            geometries: "",
             job: "",
             arguments: "",
         }
@@ -154,7 +159,7 @@ impl<'a> Personality<'a> {
         let (mut agent, mut contexts, mut tree, mut topology, mut job) = (None, None, None, None, None);
         let (mut life, mut peers, mut fabric, mut lossless, mut baud, mut log) =
             (None, None, None, None, None, None);
-        let mut trace = None;
+        let (mut trace, mut geometries) = (None, None);
         for word in words.split_ascii_whitespace() {
             let bad = |reason| BadPersonality { word, reason };
             let (key, value) = word.split_once('=').ok_or(bad(Reason::Unknown))?;
@@ -176,6 +181,7 @@ impl<'a> Personality<'a> {
                 "baud" => baud.replace(baud_rate(value).ok_or(bad(Reason::Baud))?).is_none(),
                 "log" => log.replace(value.parse().map_err(bad)?).is_none(),
                 "trace" => trace.replace(event_count(value).ok_or(bad(Reason::Trace))?).is_none(),
+                "geometries" => geometries.replace(read_geometries(value)?).is_none(),
                 "job" => job.replace(value).is_none(),
                 _ => return Err(bad(Reason::Unknown)),
             };
@@ -214,6 +220,7 @@ impl<'a> Personality<'a> {
             baud,
             log: log.unwrap_or(defaults.log),
             trace,
+            geometries: geometries.unwrap_or(defaults.geometries),
             job: job.unwrap_or(defaults.job),
             arguments,
             ..defaults
@@ -225,11 +232,17 @@ impl<'a> Personality<'a> {
         self.arguments.split_ascii_whitespace()
     }
 
+    /// The geometries that are there from the start, with their words.
+    pub fn geometries(&self) -> impl Iterator<Item = (&'a str, ConfiguredGeometry<'a>)> + use<'a> {
+        // They were found good when they were read.
+        ConfiguredGeometry::all(self.geometries).flatten()
+    }
+
     /// How a node with `harts` harts divides itself.
     ///
     /// # Errors
     /// The personality asks for more than the node has.
-    pub fn divide(&self, harts: usize) -> Result<Division, BadPersonality<'static>> {
+    pub fn divide(&self, harts: usize) -> Result<Division, BadPersonality<'a>> {
         if let Some(topology) = self.topology.filter(|topology| topology.harts() != harts) {
             return Err(BadPersonality { word: "topology", reason: Reason::OtherHarts(topology, harts) });
         }
@@ -243,6 +256,10 @@ impl<'a> Personality<'a> {
         };
         let map = TaskMap::new(self.shape.nodes(), tasks as u32, self.map)
             .ok_or(BadPersonality { word: "mode=vn", reason: Reason::TooManyTasks })?;
+        for (word, geometry) in self.geometries() {
+            let good = geometry.check(map.tasks(), self.contexts);
+            good.map_err(|error| BadPersonality { word, reason: Reason::Geometry(error) })?;
+        }
         Ok(Division { application, agent: self.agent.then_some(application), tasks, map })
     }
 }
@@ -285,6 +302,7 @@ impl fmt::Display for Personality<'_> {
             baud,
             log,
             trace,
+            geometries,
             job,
             arguments,
         } = self;
@@ -317,6 +335,9 @@ impl fmt::Display for Personality<'_> {
         if let Some(trace) = trace {
             write!(f, " trace={trace}")?;
         }
+        if !geometries.is_empty() {
+            write!(f, " geometries={geometries}")?;
+        }
         if !job.is_empty() {
             write!(f, " job={job}")?;
         }
@@ -337,6 +358,12 @@ fn split_arguments(text: &str) -> (&str, &str) {
         }
     }
     (text, "")
+}
+
+/// The words of geometries, if they are good.
+fn read_geometries(text: &str) -> Result<&str, BadPersonality<'_>> {
+    let bad = ConfiguredGeometry::all(text).find_map(Result::err);
+    bad.map_or(Ok(text), |(word, error)| Err(BadPersonality { word, reason: Reason::Geometry(error) }))
 }
 
 fn number(text: &str) -> Option<u32> {

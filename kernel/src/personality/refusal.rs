@@ -2,6 +2,7 @@
 
 use super::{HartTopology, MAX_CONTEXTS, MIN_BAUD, TopologyError};
 use core::fmt;
+use pami::client::ConfiguredError;
 use pami::topology::{ShapeError, TorusShape};
 
 /// A personality that no node takes.
@@ -52,6 +53,8 @@ pub enum Reason {
     Level,
     /// No number of events.
     Trace,
+    /// No geometry, or not of this job's tasks and contexts.
+    Geometry(ConfiguredError),
     /// The image is not one that keeps events.
     KeepsNoEvents,
     /// Neither 0 nor 1.
@@ -75,7 +78,7 @@ impl fmt::Display for BadPersonality<'_> {
         }
         match reason {
             Reason::Unknown => f.write_str(
-                "the words are node=, torus=, mode=, map=, agent=, contexts=, tree=, topology=, life=, peers=, fabric=, lossless=, baud=, log=, trace=, job=, then -- and the job's arguments",
+                "the words are node=, torus=, mode=, map=, agent=, contexts=, tree=, topology=, life=, peers=, fabric=, lossless=, baud=, log=, trace=, geometries=, job=, then -- and the job's arguments",
             ),
             Reason::Twice => f.write_str("each word comes once"),
             Reason::Missing if *word == "torus" => f.write_str("say the machine's shape, as in torus=2x2x2"),
@@ -100,6 +103,7 @@ impl fmt::Display for BadPersonality<'_> {
             Reason::Fabric => f.write_str("fabric is 0 for a plain Ethernet, or 1 for a network with the host tool's fabric"),
             Reason::NoFabric => f.write_str("a plain Ethernet has no tree and may lose frames: leave it out, or say fabric=1 where there is one"),
             Reason::Trace => f.write_str("each hart keeps 1 event or more, as in trace=65536"),
+            Reason::Geometry(error) => error.fmt(f),
             Reason::KeepsNoEvents => f.write_str("the image keeps no events: it was built without the feature `trace`"),
             Reason::Lossless => f.write_str("lossless is 0, or 1 for a torus that loses nothing"),
             Reason::Tree => f.write_str("tree is 0, or 1 for nodes on the collective network as well"),

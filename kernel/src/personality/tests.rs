@@ -8,7 +8,7 @@ fn refusal(text: &str) -> std::string::String {
 #[test]
 fn n4_all_words_are_read() {
     let personality = Personality::parse(
-        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 topology=2x2x1x2 life=4294967295 peers=3 fabric=1 lossless=1 baud=115200 log=debug trace=9 job=npb-is -- --class W -- x",
+        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 topology=2x2x1x2 life=4294967295 peers=3 fabric=1 lossless=1 baud=115200 log=debug trace=9 geometries=mpi.row:0-3:0-1;npb.all:all job=npb-is -- --class W -- x",
     )
     .unwrap();
     assert_eq!(personality.node, 3);
@@ -22,6 +22,9 @@ fn n4_all_words_are_read() {
     assert_eq!((personality.life, personality.peers), (u32::MAX, Some(3)));
     assert_eq!((personality.baud, personality.log), (Some(115_200), Level::Debug));
     assert_eq!(personality.trace, Some(9));
+    let geometries =
+        personality.geometries().map(|(word, geometry)| (word, geometry.client(), geometry.name()));
+    assert!(geometries.eq([("mpi.row:0-3:0-1", "mpi", "row"), ("npb.all:all", "npb", "all")]));
     assert_eq!(personality.job, "npb-is");
     assert!(personality.arguments().eq(["--class", "W", "--", "x"]));
 }
@@ -31,7 +34,7 @@ fn n4_what_is_displayed_reads_back() {
     for text in [
         "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=8 tree=1 life=7 peers=2 fabric=1 lossless=1 baud=300 job=npb-is -- --class W",
         "node=0 torus=1 mode=smp map=xyzt agent=0 contexts=4 topology=1x1x4x2",
-        "node=5 torus=3x2m mode=smp map=xyzt agent=0 contexts=1 log=off trace=65536 job=a -- b",
+        "node=5 torus=3x2m mode=smp map=xyzt agent=0 contexts=1 log=off trace=65536 geometries=a.b:0-2,4:0:barrier=n-ary job=a -- b",
     ] {
         assert_eq!(Personality::parse(text).unwrap().to_string(), text);
     }
@@ -68,6 +71,9 @@ fn n4_a_bad_word_is_named_with_what_would_be_right() {
         ("node=0 torus=2 lossless=maybe", "`lossless=maybe`", "0, or 1"),
         ("node=0 torus=2 log=loud", "`log=loud`", "warn, info"),
         ("node=0 torus=2 trace=0", "`trace=0`", "trace=65536"),
+        ("node=0 torus=2 geometries=a.b:0;row:0-1", "`row:0-1`", "CLIENT.NAME:TASKS"),
+        ("node=0 torus=2 geometries=a.b:0:0:barrier=ring", "`a.b:0:0:barrier=ring`", "dissemination"),
+        ("node=0 torus=2 geometries=a.b:0;a.b:1", "`a.b:1`", "each once"),
         ("node=0 torus=2 tree=yes", "`tree=yes`", "0, or 1"),
         ("node=0 torus=2 topology=2x2", "`topology=2x2`", "2x2x2"),
         ("node=0 torus=2 topology=2x0x2", "`topology=2x0x2`", "2x2x2"),
@@ -93,6 +99,21 @@ fn n6_harts_are_divided_by_the_mode() {
     let vn = divide("node=0 torus=2x2 mode=vn agent=1", 4).unwrap();
     assert_eq!((vn.application, vn.agent, vn.tasks, vn.harts_per_task()), (3, Some(3), 3, 1));
     assert_eq!(vn.map.tasks(), 12);
+}
+
+#[test]
+fn g1_a_geometry_of_other_tasks_or_contexts_than_the_job_has_is_refused() {
+    for (geometries, word, right) in [
+        ("a.b:0-7:0-3", "", ""),
+        ("a.b:0-7;a.c:5,8", "`a.c:5,8`", "task 8 is not in the job"),
+        ("a.b:0-7:0-4", "`a.b:0-7:0-4`", "no context 4"),
+    ] {
+        let text = std::format!("node=0 torus=2x2 mode=vn geometries={geometries}");
+        let refused = Personality::parse(&text).unwrap().divide(2).err();
+        assert_eq!(refused.is_none(), word.is_empty(), "{geometries}");
+        let said = refused.map(|refused| refused.to_string()).unwrap_or_default();
+        assert!(said.contains(word) && said.contains(right), "{said}");
+    }
 }
 
 #[test]

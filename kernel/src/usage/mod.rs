@@ -69,6 +69,9 @@ pub struct Usage {
     pub refuses: fn(&Shape) -> Option<&'static str>,
     /// It counts instructions, which takes nodes that do.
     pub counts: bool,
+    /// Geometries that it has from the start if the node's personality has none of these names, in words as
+    /// [`ConfiguredGeometry`](pami::client::ConfiguredGeometry) reads them.
+    pub geometries: &'static str,
 }
 
 /// A word that cannot be, and what would be right.
@@ -166,7 +169,8 @@ impl fmt::Display for Value {
 impl Usage {
     /// A job that runs on any shape, by default on eight nodes.
     pub const fn new(job: &'static str, arguments: &'static [Argument]) -> Self {
-        Self { job, arguments, words: &[], torus: "2x2x2", alone: false, refuses: |_| None, counts: false }
+        let (words, torus) = (&[], "2x2x2");
+        Self { job, arguments, words, torus, alone: false, refuses: |_| None, counts: false, geometries: "" }
     }
 
     /// The same on another shape of the torus by default.

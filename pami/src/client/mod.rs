@@ -1,8 +1,10 @@
 //! Clients: named collections of communication resources (SPEC P-1, P-3, P-4, P-13).
 
+mod configured;
 mod handlers;
 mod memory;
 
+pub use configured::{CONFIGURED, ConfiguredError, ConfiguredGeometry};
 pub(crate) use handlers::Handlers;
 
 use crate::acks::Acks;
@@ -14,7 +16,7 @@ use crate::combine::ClassRoute;
 use crate::context::{Active, Context, ContextSetup, Parts};
 use crate::device::{Port, RemoteMemory};
 use crate::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint, GENERATIONS, TaskList};
-use crate::geometry::Population;
+use crate::geometry::{GeometryId, Population};
 use crate::memory::ContextMemory;
 use crate::operation::Operations;
 use crate::packet::{DISPATCH_IDS, HEADER_LIMIT};
@@ -24,6 +26,7 @@ use crate::receive_request::ReceiveRequests;
 use crate::registry::{FactoryError, Registry, Settings};
 use crate::topology::{TorusCoord, TorusShape};
 use crate::unexpected::UnexpectedQueue;
+use configured::Configured;
 use core::fmt;
 
 /// Switch-over size from eager to rendezvous sends of a client that names none, in bytes. Measured over one hop on the
@@ -68,6 +71,10 @@ pub trait Node: Sync + 'static {
     /// Where threads run, if that is known (SPEC A-1).
     fn affinities(&self) -> Option<Affinities> {
         None
+    }
+    /// Geometries that configuration establishes, of all clients (SPEC G-1); the same in the same order at all nodes.
+    fn geometries(&self) -> impl Iterator<Item = ConfiguredGeometry<'static>> {
+        core::iter::empty()
     }
     /// Takes a client's resources.
     ///
@@ -175,6 +182,8 @@ pub enum ClientError {
     SendsUnderWay,
     /// The context is in the middle of receiving a message, or keeps one.
     ReceivesUnderWay,
+    /// The geometry of this name that configuration has for the client cannot be.
+    Configured(&'static str, ConfiguredError),
 }
 
 impl fmt::Display for ClientError {
@@ -197,6 +206,7 @@ impl fmt::Display for ClientError {
             Self::ReceivesUnderWay => {
                 f.write_str("the context is receiving or keeps a message: advance it, accept or discard that")
             }
+            Self::Configured(name, error) => write!(f, "geometry {name} of the configuration: {error}"),
             Self::SendsUnderWay => {
                 f.write_str("the context has sends under way: advance it until they are done")
             }
@@ -252,20 +262,30 @@ pub struct Client<N: Node> {
     configuration: Configuration,
     handlers: Handlers<N::Port>,
     factories: Registry,
+    configured: Configured,
     /// Contexts that there are.
     alive: u8,
 }
 
 impl<N: Node> Client<N> {
     /// The client that the node has given this number.
+    ///
+    /// # Errors
+    /// [`ClientError::Configured`]; the node has the number back.
     pub(crate) fn new(
         node: &'static N,
         (name, id): (&'static str, ClientId),
-        configuration: Configuration,
+        mut configuration: Configuration,
         handlers: Handlers<N::Port>,
         factories: Registry,
-    ) -> Self {
-        Self { node, name, id, configuration, handlers, factories, alive: 0 }
+    ) -> Result<Self, ClientError> {
+        let limits = &mut configuration.collectives;
+        let configured =
+            configured::establish(node, (name, id), configuration.contexts, limits.geometries > 0);
+        let configured = configured.inspect_err(|_| node.release_client(id))?;
+        // They take no place of others.
+        limits.geometries += configured.len();
+        Ok(Self { node, name, id, configuration, handlers, factories, configured, alive: 0 })
     }
 
     /// Its handlers, to add one: before its contexts, unless it was [set up](crate::ClientBuilder::late_receives) for later ones.
@@ -340,6 +360,12 @@ impl<N: Node> Client<N> {
         Ok(Endpoint::from_parts(self.id, task, ContextOffset(context)))
     }
 
+    /// The geometry of this name that configuration has established, if its members are this client's (SPEC G-1). It is there as
+    /// soon as a member's context is.
+    pub fn geometry(&self, name: &str) -> Option<GeometryId> {
+        self.configured.iter().find(|one| one.name == name).map(|one| one.id)
+    }
+
     /// The endpoints that it has, to make [`Members`](crate::geometry::Members) of.
     pub fn population(&self) -> Population {
         Population { client: self.id, tasks: self.node.tasks(), contexts: self.configuration.contexts }
@@ -383,6 +409,9 @@ impl<N: Node> Client<N> {
         let mut collectives =
             Engine::new(memory.collectives, self.population(), placement, self.node.affinities());
         collectives.make_world(me, &self.configuration.tasks, self.configuration.collectives.domains);
+        for one in &self.configured {
+            collectives.establish(me, one.id, one.members, one.algorithms);
+        }
         if self.configuration.local_paths {
             collectives.show_world(|of| port.bulletin(of));
         }

@@ -13,6 +13,7 @@ mod bulk;
 mod bulletins;
 mod clients;
 mod collectives;
+mod configured;
 mod crowded;
 mod deaths;
 mod divided;

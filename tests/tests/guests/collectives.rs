@@ -4,7 +4,7 @@ use std::time::Duration;
 use tests::{
     LOSSY_WIRE, count_lines, expect_clean, expect_success_on_a_bad_wire, long, on_both_architectures,
 };
-use xtask::{Arch, Mode, Outcome, Run};
+use xtask::{Arch, Board, Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(400);
 
@@ -378,4 +378,30 @@ on_both_architectures! {
             assert_eq!((row.calls, row.completions), (1, 1), "{} endpoints", row.endpoints);
         }
     }
+}
+
+#[test]
+fn g1_geometries_of_the_job_and_of_the_command_line_are_there_from_the_start() {
+    let run = |words: &[&str], args: &[&str]| {
+        let run = Run::new("coll").board(Board::Linux).torus("4").timeout(DEADLINE);
+        words.iter().fold(run, |run, word| run.geometry(*word)).args(args.iter().copied()).run()
+    };
+    let told = "coll.verdict:3,1,0,2:0:allreduce=binomial,barrier=n-ary";
+    for (words, line) in [
+        (&[][..], "configured: verdict of 4 ranks, allreduce=recursive-doubling"),
+        // What is told goes before what the job has by itself; other clients' are nobody's here.
+        (&[told, "mpi.row:0-2/2:0-3"], "configured: verdict of 4 ranks, barrier=n-ary,allreduce=binomial"),
+    ] {
+        let outcome = run(words, &["--list"]).unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, line), 1, "{}", outcome.explain());
+    }
+    let outcome = run(&[told], &["--collective", "barrier,scan", "--sizes", "8", "--rounds", "1"]).unwrap();
+    expect_clean(&outcome);
+    all_is_right(&outcome, 4);
+    let refused = run(&["coll.verdict:0-4"], &[]).unwrap_err().to_string();
+    assert!(
+        refused.contains("coll.verdict:0-4") && refused.contains("task 4 is not in the job"),
+        "{refused}"
+    );
 }

@@ -95,6 +95,12 @@ struct Nodes {
     /// Largest number of contexts per client and task
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=8))]
     contexts: u8,
+    /// Establish a geometry at the start, as in coll.verdict:0-7:0:allreduce=ring (may be given several times)
+    ///
+    /// Of a client, by a name: tasks (all, or as in 0-3,8-14/2), contexts of each, and the list of algorithms that it chooses
+    /// from, as in broadcast=flat+binomial,barrier=n-ary; collectives that are not named have all of theirs.
+    #[arg(long, value_name = "CLIENT.NAME:TASKS[:CONTEXTS[:ALGORITHMS]]")]
+    geometry: Vec<String>,
     /// Give each node's last hart to the message unit
     #[arg(long)]
     agent_core: bool,
@@ -224,6 +230,7 @@ impl Nodes {
         let torus = self.torus.or_else(|| Some(alone.map_or(usage?.torus, |_| "1").to_owned()));
         run = torus.into_iter().fold(run, Run::torus);
         run = run.icount(board.is_emulated() && usage.is_some_and(|usage| usage.counts));
+        run = self.geometry.into_iter().fold(run, Run::geometry);
         run = self.harts.into_iter().fold(run, Run::harts);
         run = self.baud.into_iter().fold(run, Run::baud);
         run = self.topology.into_iter().fold(run, Run::topology);

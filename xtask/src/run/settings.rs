@@ -64,6 +64,7 @@ pub struct Run {
     pub(super) map: Map,
     pub(super) memory: u32,
     pub(super) contexts: u8,
+    pub(super) geometries: Vec<String>,
     pub(super) peers: Option<u32>,
     pub(super) lossless: bool,
     pub(super) plain: bool,
@@ -117,6 +118,7 @@ impl Run {
             map: Map::default(),
             memory: 256,
             contexts: 4,
+            geometries: Vec::new(),
             peers: None,
             lossless: false,
             plain: false,
@@ -275,6 +277,13 @@ impl Run {
     /// The largest number of contexts per client and task, 1 to 8.
     pub fn contexts(mut self, contexts: u8) -> Self {
         self.contexts = contexts;
+        self
+    }
+
+    /// A geometry that is there from the start, as in `coll.verdict:0-7:0:allreduce=ring`: see
+    /// [`ConfiguredGeometry`](pami::client::ConfiguredGeometry).
+    pub fn geometry(mut self, word: impl Into<String>) -> Self {
+        self.geometries.push(word.into());
         self
     }
 

@@ -10,6 +10,7 @@ use super::known::Known;
 use super::request::{Collect, CollectError};
 use super::slot::CollectiveInFlight;
 use super::start::Start;
+use super::wire::CREATION;
 use crate::affinity::{Affinities, Crossings, Domains, RADIX};
 use crate::collective::{AlgorithmList, Collective, Tuning};
 use crate::device::Port;
@@ -155,6 +156,24 @@ impl<A> Engine<A> {
         if let (Ok(members), Some(place)) = (members, self.geometries.first_mut()) {
             let domains = domains_of(&members, domains, self.affinities);
             *place = GeometryState::new(WORLD, members, me, domains, self.placement);
+        }
+    }
+
+    /// Makes a geometry that all members know of from the start, if there is room and this endpoint is in it.
+    pub(crate) fn establish(
+        &mut self,
+        me: Endpoint,
+        id: GeometryId,
+        members: Members<'static>,
+        algorithms: AlgorithmList,
+    ) {
+        let domains = domains_of(&members, None, self.affinities);
+        let entry = GeometryState::new(id, members, me, domains, self.placement);
+        if let (Some(mut entry), Some(index)) = (entry, self.free_place()) {
+            entry.algorithms = algorithms;
+            // Nothing of it is taken for a creation.
+            entry.next = CREATION + 1;
+            self.geometries[index] = Some(entry);
         }
     }
 

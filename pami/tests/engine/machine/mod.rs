@@ -11,7 +11,7 @@ mod world;
 
 pub use network::TestNetwork;
 use pami::affinity::Affinities;
-use pami::client::{ClientError, Clients, Node, Sharing};
+use pami::client::{ClientError, Clients, ConfiguredGeometry, Node, Sharing};
 use pami::device::{
     Arrival, Completed, Full, Gone, Liveness, NoRegion, Path, Port, Receiving, RemoteMemory, Sending,
     Sleeping, Unreachable, Wake,
@@ -507,6 +507,10 @@ impl Node for TestNode {
     }
     fn affinities(&self) -> Option<Affinities> {
         self.world.threads.get().copied()
+    }
+    fn geometries(&self) -> impl Iterator<Item = ConfiguredGeometry<'static>> {
+        let words = self.world.geometries.get().map_or("", |words| words(self.task));
+        ConfiguredGeometry::all(words).map(|read| read.unwrap().1)
     }
     fn clock_hz(&self) -> u64 {
         1_000_000_000

@@ -36,6 +36,8 @@ pub struct World {
     pub rung: AtomicBool,
     /// Where threads run, if the kernel knows.
     pub threads: OnceLock<Affinities>,
+    /// What configuration has of geometries, as each task's node reads it.
+    pub geometries: OnceLock<fn(u32) -> &'static str>,
     /// What happens in the next sleep.
     pub meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -159,6 +161,7 @@ impl World {
             wakes,
             rung: AtomicBool::new(false),
             threads: OnceLock::new(),
+            geometries: OnceLock::new(),
             meanwhile,
         }
     }
