@@ -12,6 +12,8 @@ use spin::Mutex;
 
 /// Most endpoints of the root.
 const MOST: usize = 8;
+/// What all phases call their geometry by: endpoints of the root join and leave it.
+const TEAM: GeometryId = GeometryId(1);
 
 /// A collective with so many endpoints of the root.
 #[derive(Clone, Copy)]
@@ -117,6 +119,8 @@ pub struct Team {
     contexts: Vec<Context, MOST>,
     members: Vec<Member, MOST>,
     others: Vec<u32, 10>,
+    /// Endpoints of the root that are in the geometry.
+    at_work: u8,
 }
 
 impl Team {
@@ -126,8 +130,8 @@ impl Team {
     }
 
     pub fn client(task: &'static Task, contexts: u8) -> Result<Client, JobError> {
-        // The world, and a geometry for each phase.
-        let limits = Limits { geometries: 17, ..Limits::default() };
+        // The world, the team, and its epoch before that.
+        let limits = Limits { geometries: 3, ..Limits::default() };
         Ok(task.client("endpoints").pools(Pools::LARGE).contexts(contexts).collectives(limits).create()?)
     }
 
@@ -146,7 +150,7 @@ impl Team {
             let _ = contexts.push(kernel::context(client, offset)?);
             let _ = members.push(Member { offset, ended, done: Done { call, cookie: 0 } });
         }
-        Ok(Self { task, contexts, members, others: others.iter().copied().collect() })
+        Ok(Self { task, contexts, members, others: others.iter().copied().collect(), at_work: 0 })
     }
 
     /// The endpoints of a phase: those of the root, then one of each other task.
@@ -164,13 +168,13 @@ impl Team {
         Ok(Members::endpoints(self.contexts[context].population(), list, index)?)
     }
 
-    /// Starts something at every endpoint of the phase and waits until all of this hart are done.
+    /// Starts something at every endpoint of a task up to this one and waits until all of this hart are done.
     fn together(
         &mut self,
-        phase: &Phase,
+        endpoints: u8,
         mut start: impl FnMut(&mut Self, usize) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
-        let ours = |member: &Member| member.offset < phase.endpoints;
+        let ours = |member: &Member| member.offset < endpoints;
         for place in 0..self.members.len() {
             if ours(&self.members[place]) {
                 start(self, place)?;
@@ -188,14 +192,15 @@ impl Team {
 
     /// Does this hart's share of a phase. Returns the nanoseconds until all endpoints of the task are done.
     pub fn run(&mut self, phase: &Phase, shared: &'static Shared) -> Result<u64, JobError> {
-        let id = GeometryId(1 + phase.number);
-        self.together(phase, |team, place| {
+        // Endpoints that were not at work before join, those that are not any more leave.
+        self.together(phase.endpoints.max(self.at_work), |team, place| {
             let members = team.geometry(phase, place)?;
-            let done = team.members[place].done;
-            team.contexts[place].create_geometry(NewGeometry::new(id, members, done))?;
-            Ok(())
+            let epoch = GeometryId(2 + phase.number);
+            let new = NewGeometry::new(epoch, members, team.members[place].done);
+            Ok(team.contexts[place].change_geometry(TEAM, new)?)
         })?;
-        self.barrier(phase, id)?;
+        self.at_work = phase.endpoints;
+        self.barrier(phase)?;
         let counters = |context: &Context| {
             let counters = context.counters();
             if phase.what == Collective::Gather {
@@ -221,7 +226,7 @@ impl Team {
                 blocks: Blocks::equal(shared.data.bytes()),
                 algorithm: Some((Algorithm::Flat, Tuning { radix: 2, chunk: 1 })),
                 divided: true,
-                ..Collect::new(id, phase.what, shared.done[number])
+                ..Collect::new(TEAM, phase.what, shared.done[number])
             };
             shared.called[number].fetch_add(1, Relaxed);
             shared.joints[number].issue(&self.contexts[0], collect)?;
@@ -240,7 +245,7 @@ impl Team {
         shared.counted[number].fetch_add(ours, Relaxed);
         self.until(|| shared.counted[number].load(Relaxed) == all);
         // Nobody begins another before this one was looked at.
-        self.barrier(phase, id)?;
+        self.barrier(phase)?;
         Ok(elapsed)
     }
 
@@ -249,9 +254,9 @@ impl Team {
         while !wait_on(&mut self.contexts, 1_000_000, |_| holds()) {}
     }
 
-    fn barrier(&mut self, phase: &Phase, id: GeometryId) -> Result<(), JobError> {
-        self.together(phase, |team, place| {
-            let barrier = Collect::new(id, Collective::Barrier, team.members[place].done);
+    fn barrier(&mut self, phase: &Phase) -> Result<(), JobError> {
+        self.together(phase.endpoints, |team, place| {
+            let barrier = Collect::new(TEAM, Collective::Barrier, team.members[place].done);
             Ok(team.contexts[place].collect(barrier)?)
         })
     }

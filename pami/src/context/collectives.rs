@@ -21,7 +21,24 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// See [`GeometryError`].
     pub fn create_geometry(&mut self, new: NewGeometry<P>) -> Result<(), GeometryError> {
-        self.collectives.create(self.transport.me(), new, &self.port)?;
+        self.collectives.create(self.transport.me(), new.id, new, &self.port)?;
+        self.note_work();
+        Ok(())
+    }
+
+    /// Has a geometry go on with other members, in a new epoch of the number `epoch.id`: all of the old and of the new ones call
+    /// this, the old ones between the same two of its collectives. The number of the geometry stays, and names what the
+    /// new members have; `epoch.id` is as unused as that of a new geometry. What is in flight ends among those who began it. Who
+    /// joins has no geometry of that number before, who leaves has none afterwards. The callback is not called before the next
+    /// advance: at a new member when all of them have come, at one that leaves when all old ones have. It hears
+    /// [`OperationError::Mismatch`](crate::OperationError::Mismatch) if another member named others, or had called something else;
+    /// the geometry is to be destroyed then.
+    ///
+    /// # Errors
+    /// See [`GeometryError`]; nothing has changed here. [`GeometryError::Busy`] while collectives of it wait for room or fences of it
+    /// have not ended; [`GeometryError::Dead`] if a member's node is dead: make a new geometry.
+    pub fn change_geometry(&mut self, id: GeometryId, epoch: NewGeometry<P>) -> Result<(), GeometryError> {
+        self.collectives.change(self.transport.me(), id, epoch, &self.port)?;
         self.note_work();
         Ok(())
     }

@@ -17,6 +17,7 @@ mod configured;
 mod crowded;
 mod deaths;
 mod divided;
+mod epochs;
 mod factories;
 mod failures;
 mod fence_forms;

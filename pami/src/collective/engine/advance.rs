@@ -84,6 +84,10 @@ impl<A> Engine<A> {
         }
         if !self.leaving.is_empty() {
             sweep.moved += usize::from(self.leave_routes(port.network()));
+            // There may be room for the route of one more.
+            if self.retires {
+                self.retire();
+            }
         }
         if !self.slots.is_empty() {
             self.ask_the_awaited(port, transport);
@@ -150,7 +154,10 @@ impl<A> Engine<A> {
     /// Whether a turn has come: no part of an earlier one, and no much older collective of the geometry, is in flight.
     fn may_begin(&self, slot: &CollectiveInFlight<A>) -> bool {
         let alone = self.slots.len() == 1;
-        slot.waits() && (alone || !self.slots.values().any(|other| other.holds(slot)))
+        slot.waits()
+            && (alone
+                || !(self.slots.values().any(|other| other.holds(slot))
+                    || self.retires && self.awaits_epoch(slot)))
     }
 
     /// Whether one is to tell that it failed, and no older one of its geometry: who is far behind hears of them in order.
@@ -208,9 +215,13 @@ impl<A> Engine<A> {
         {
             channel.spoil(error);
         }
-        if result.is_err() {
+        if let Err(error) = result {
             // What else came of it, nobody will ask for.
             self.early.forget(|other| other.is_of(key));
+            self.spoil_epoch(geometry, key, error);
+        }
+        if self.retires {
+            self.retire();
         }
         let mut parts = 0;
         for other in self.slots.values_mut().filter(|other| other.is_of(key)) {

@@ -33,7 +33,9 @@ impl<A> Engine<A> {
         }
         let Self { slots, geometries, in_flight, early, .. } = self;
         let mut entries = geometries.iter_mut().flatten();
-        let Some(entry) = entries.find(|entry| entry.id == collect.geometry) else { return Again::No };
+        let Some(entry) = entries.find(|entry| entry.name == Some(collect.geometry)) else {
+            return Again::No;
+        };
         let known = check::find_known(entry, collect).ok().flatten().and_then(|place| entry.known.get(place));
         let Some(answer) = known else { return Again::No };
         let Some(number) = answer.slot else { return Again::No };
@@ -45,7 +47,7 @@ impl<A> Engine<A> {
         }
         let Some((number, slot)) = slots.take_again(number, answer.name) else { return Again::No };
         #[cfg(feature = "trace")]
-        port.note(super::start::called_as(collect, entry.next, false));
+        port.note(super::start::called_as(collect, entry.id, entry.next, false));
         slot.open_again(entry.next, collect);
         entry.next = entry.next.wrapping_add(1);
         let wire = &mut Wire::new(port, transport);

@@ -80,11 +80,11 @@ impl Notice {
         }
     }
 
-    fn read(&self, label: &Label, origin: Endpoint) -> Option<Announcement> {
+    fn read(&self, label: &Label, geometry: GeometryId, origin: Endpoint) -> Option<Announcement> {
         let algorithm = CATALOGUE.iter().map(|entry| entry.algorithm);
         let tuning = Tuning { radix: self.radix.get(), chunk: self.chunk.get() as usize };
         Some(Announcement {
-            geometry: GeometryId(label.key.geometry),
+            geometry,
             number: label.key.sequence,
             form: [Form::RootOnly, Form::OthersOnly].into_iter().find(|form| *form as u8 == self.form)?,
             what: Collective::ALL.into_iter().find(|what| *what as u8 == self.what)?,
@@ -113,10 +113,13 @@ impl<A> Engine<A> {
     pub(crate) fn announced(&mut self) -> Option<(OnAnnounced<A>, Announcement)> {
         let announced = self.early.iter().find_map(|early| {
             let key = early.label.key;
-            let begun = self.slots.values().any(|slot| slot.is_of(key)) || self.queue.has_announced(key);
+            let entry = self.geometries.iter().flatten().find(|entry| entry.id.0 == key.geometry);
+            let geometry = entry.map_or(Some(GeometryId(key.geometry)), |entry| entry.name)?;
+            let begun = self.slots.values().any(|slot| slot.is_of(key))
+                || self.queue.has_announced(geometry, key.sequence);
             let tells = matches!(early.word, Word::Short | Word::Request);
             let notice = early.label.notice.filter(|_| tells && !begun)?;
-            notice.read(&early.label, early.origin)
+            notice.read(&early.label, geometry, early.origin)
         });
         self.calls = announced.is_some();
         Some((self.on_announced?, announced?))

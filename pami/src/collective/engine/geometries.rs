@@ -12,7 +12,7 @@ use super::slot::CollectiveInFlight;
 use super::start::Start;
 use super::wire::CREATION;
 use crate::affinity::{Affinities, Crossings, Domains, RADIX};
-use crate::collective::{AlgorithmList, Collective, Tuning};
+use crate::collective::{Algorithm, AlgorithmList, Collective, Tuning};
 use crate::device::Port;
 use crate::dispatch::Done;
 use crate::endpoint::{Endpoint, TaskList};
@@ -97,7 +97,9 @@ impl fmt::Display for GeometryError {
                 id.0
             ),
             Self::Dead(node) => write!(f, "node {node}, where a member lives, is dead"),
-            Self::World => f.write_str("the world cannot be destroyed"),
+            Self::World => {
+                f.write_str("the world cannot be destroyed, and has all tasks: make another geometry")
+            }
         }
     }
 }
@@ -109,13 +111,15 @@ impl core::error::Error for GeometryError {}
 pub struct Geometry<'a> {
     /// Its number.
     pub id: GeometryId,
+    /// The number of its epoch: its own, or what it was last [changed](crate::Active::change_geometry) with.
+    pub epoch: GeometryId,
     /// Who takes part.
     pub members: &'a Members<'static>,
     /// This endpoint's rank.
     pub rank: u32,
     /// Number of ranks.
     pub size: u32,
-    /// Collectives started here so far, its creation included.
+    /// Collectives of the epoch started here so far, its creation included.
     pub started: u32,
     /// A node of its members that died.
     pub dead: Option<u32>,
@@ -131,12 +135,29 @@ pub struct Geometry<'a> {
 }
 
 /// The domains that the caller gives, or those that the kernel knows.
-fn domains_of(
+pub(super) fn domains_of(
     members: &Members<'static>,
     given: Option<Domains<'static>>,
     affinities: Option<Affinities>,
 ) -> Option<Domains<'static>> {
-    given.or_else(|| affinities?.domains(members, RADIX))
+    let domains = given.or_else(|| affinities?.domains(members, RADIX));
+    domains.filter(|domains| domains.size() == members.size())
+}
+
+/// The barrier in which members of a geometry meet, by this algorithm.
+pub(super) fn meeting<A>(geometry: GeometryId, algorithm: Algorithm, done: Done<A>) -> Collect<A> {
+    let algorithm = Some((algorithm, Tuning { radix: 2, chunk: 1 }));
+    Collect { algorithm, ..Collect::new(geometry, Collective::Barrier, done) }
+}
+
+/// Why a collective that creates a geometry, or ends an epoch, has not begun.
+pub(super) fn refusal(started: Result<Option<u32>, CollectError>) -> GeometryError {
+    match started {
+        Err(CollectError::Dead(node)) => GeometryError::Dead(node),
+        Err(CollectError::InFlight { .. }) => GeometryError::NotSetUp,
+        Err(CollectError::NotCreated(id)) => GeometryError::Busy(id),
+        _ => GeometryError::Again,
+    }
 }
 
 impl<A> Engine<A> {
@@ -192,21 +213,35 @@ impl<A> Engine<A> {
         }
     }
 
-    /// Creates a geometry, of which `me` must be a member; all members do.
+    /// Creates a geometry, of which `me` must be a member; all members do. It is called by `name`.
     ///
     /// # Errors
     /// See [`GeometryError`].
     pub(crate) fn create<P: Port>(
         &mut self,
         me: Endpoint,
+        name: GeometryId,
         new: NewGeometry<A>,
         port: &P,
     ) -> Result<(), GeometryError> {
-        let NewGeometry { id, members, domains, routed, algorithms, done } = new;
+        let place = self.place(me, &new, port)?;
+        let begun = self.begin(place, name, new.routed, new.done, port);
+        begun.inspect_err(|_| self.take_back(place))
+    }
+
+    /// Puts one into the table, without a name. Returns its place.
+    pub(super) fn place<P: Port>(
+        &mut self,
+        me: Endpoint,
+        new: &NewGeometry<A>,
+        port: &P,
+    ) -> Result<usize, GeometryError> {
+        let &NewGeometry { id, members, domains, algorithms, .. } = new;
         if self.geometries.is_empty() {
             return Err(GeometryError::NotSetUp);
         }
-        if id == WORLD || self.entry(id).is_some() {
+        let taken = |entry: &GeometryState| entry.id == id || entry.name == Some(id);
+        if self.geometries.iter().flatten().any(taken) || id == WORLD {
             return Err(GeometryError::Taken(id));
         }
         if self.was_destroyed(id) {
@@ -216,29 +251,47 @@ impl<A> Engine<A> {
         let domains = domains_of(&members, domains, self.affinities);
         let entry = GeometryState::new(id, members, me, domains, self.placement);
         let mut entry = entry.ok_or(GeometryError::NotMember)?;
-        entry.algorithms = algorithms;
+        (entry.name, entry.algorithms) = (None, algorithms);
         if let Some(unmade) = &mut self.unmade {
             entry.doomed = unmade.take(id.0);
         }
-        let digest = entry.digest() ^ u32::from(!routed);
-        let algorithm = Some((entry.barrier(), Tuning { radix: 2, chunk: 1 }));
         self.geometries[index] = Some(entry);
         self.mark_dead(index, port);
-        let mut barrier = Collect { algorithm, ..Collect::new(id, Collective::Barrier, done) };
-        let started = self.start(&mut barrier, Start::Creation(digest), port);
-        if !matches!(started, Ok(Some(_))) {
-            if let (Some(entry), Some(unmade)) = (self.geometries[index].take(), &mut self.unmade) {
-                unmade.put_back(id.0, entry.doomed);
+        match self.geometries[index].as_ref().and_then(|entry| entry.dead) {
+            None => Ok(index),
+            Some(node) => {
+                self.take_back(index);
+                Err(GeometryError::Dead(node))
             }
-            return Err(match started {
-                Err(CollectError::Dead(node)) => GeometryError::Dead(node),
-                Err(CollectError::InFlight { .. }) => GeometryError::NotSetUp,
-                _ => GeometryError::Again,
-            });
+        }
+    }
+
+    /// Takes one out of the table again that has not begun.
+    pub(super) fn take_back(&mut self, place: usize) {
+        if let (Some(entry), Some(unmade)) = (self.geometries[place].take(), &mut self.unmade) {
+            unmade.put_back(entry.id.0, entry.doomed);
+        }
+    }
+
+    /// Begins the creation of one that has its place.
+    pub(super) fn begin<P: Port>(
+        &mut self,
+        place: usize,
+        name: GeometryId,
+        routed: bool,
+        done: Done<A>,
+        port: &P,
+    ) -> Result<(), GeometryError> {
+        let entry = self.geometries[place].as_mut().ok_or(GeometryError::Unknown(name))?;
+        entry.name = Some(name);
+        let (digest, algorithm) = (entry.digest() ^ u32::from(!routed), entry.barrier());
+        let started = self.start(&mut meeting(name, algorithm, done), Start::Creation(digest), port);
+        if !matches!(started, Ok(Some(_))) {
+            return Err(refusal(started));
         }
         if routed
             && port.network().is_some()
-            && let Some(entry) = &mut self.geometries[index]
+            && let Some(entry) = &mut self.geometries[place]
         {
             entry.way.await_route();
         }
@@ -275,11 +328,17 @@ impl<A> Engine<A> {
         if id == WORLD {
             return Err(GeometryError::World);
         }
-        let (index, entry) = self.entry(id).ok_or(GeometryError::Unknown(id))?;
-        let leaving = entry.way.leave();
+        let (index, _) = self.entry(id).ok_or(GeometryError::Unknown(id))?;
+        self.forget(index)
+    }
+
+    /// Forgets the geometry at this place of the table.
+    pub(super) fn forget(&mut self, index: usize) -> Result<(), GeometryError> {
+        let Some(entry) = &self.geometries[index] else { return Ok(()) };
+        let (id, name, leaving) = (entry.id, entry.name.unwrap_or(entry.id), entry.way.leave());
         let busy = |slot: &CollectiveInFlight<A>| slot.geometry() == index;
         if entry.fences > 0 || self.slots.values().any(busy) || self.queue.has(index) {
-            return Err(GeometryError::Busy(id));
+            return Err(GeometryError::Busy(name));
         }
         if leaving.is_some_and(|leaving| !self.give_up(leaving)) {
             return Err(GeometryError::Again);
@@ -304,13 +363,13 @@ impl<A> Engine<A> {
 
     /// One more fence of a geometry is under way, which is not forgotten before it ends. Returns whether there is one.
     pub(crate) fn fence_begins(&mut self, id: GeometryId) -> bool {
-        let entry = self.geometries.iter_mut().flatten().find(|entry| entry.id == id);
+        let entry = self.geometries.iter_mut().flatten().find(|entry| entry.name == Some(id));
         entry.is_some_and(|entry| entry.fences.checked_add(1).inspect(|&more| entry.fences = more).is_some())
     }
 
     /// One of them has ended.
     pub(crate) fn fence_ended(&mut self, id: GeometryId) {
-        if let Some(entry) = self.geometries.iter_mut().flatten().find(|entry| entry.id == id) {
+        if let Some(entry) = self.geometries.iter_mut().flatten().find(|entry| entry.name == Some(id)) {
             entry.fences -= 1;
         }
     }
@@ -320,6 +379,7 @@ impl<A> Engine<A> {
         let (_, entry) = self.entry(id)?;
         Some(Geometry {
             id,
+            epoch: entry.id,
             members: &entry.members,
             rank: entry.rank,
             size: entry.members.size(),
@@ -337,10 +397,11 @@ impl<A> Engine<A> {
         self.destroyed.as_ref().is_some_and(|destroyed| destroyed.contains(&id))
     }
 
-    /// A geometry, with its place in the table.
+    /// A geometry by what the application calls it, with its place in the table.
     pub(super) fn entry(&self, id: GeometryId) -> Option<(usize, &GeometryState)> {
         let mut entries = self.geometries.iter().enumerate();
-        entries.find_map(|(index, entry)| Some((index, entry.as_ref().filter(|entry| entry.id == id)?)))
+        entries
+            .find_map(|(index, entry)| Some((index, entry.as_ref().filter(|entry| entry.name == Some(id))?)))
     }
 
     /// Notes a node of a geometry's members that is dead.

@@ -8,6 +8,7 @@ use super::contacts::Contacts;
 use super::doomed::Doomed;
 use super::known::Known;
 use super::route::{Channel, Way};
+use super::wire::Key;
 use crate::affinity::{Crossings, Domains};
 use crate::collective::cost::PlacementStatistics;
 use crate::collective::{Algorithm, AlgorithmList, Collective, Grid};
@@ -17,9 +18,23 @@ use crate::endpoint::Endpoint;
 use crate::geometry::{GeometryId, Members};
 use core::cell::Cell;
 
+/// How an epoch ends here.
+#[derive(Clone, Copy)]
+pub(super) struct EpochEnd {
+    /// Its last collective.
+    pub(super) last: Key,
+    /// The creation of the one that comes after it, if this endpoint is in that.
+    pub(super) next: Option<Key>,
+}
+
 /// A geometry as one context has it.
 pub(crate) struct GeometryState {
+    /// Its number in messages.
     pub(super) id: GeometryId,
+    /// What the application calls it by: the number of its first epoch. None: it has ended, and goes when nothing of it is in
+    /// flight.
+    pub(super) name: Option<GeometryId>,
+    pub(super) end: Option<EpochEnd>,
     pub(super) members: Members<'static>,
     /// This endpoint's.
     pub(super) rank: u32,
@@ -56,13 +71,14 @@ impl GeometryState {
     ) -> Option<Self> {
         let (rank, size) = (members.rank(me)?, members.size());
         let grid = members.grid().filter(|grid| grid.size() == size);
-        let domains = domains.filter(|domains| domains.size() == size);
         let per_node = domains.map_or(placement.per_node, |domains| domains.per_node());
         let fanout = domains.map_or(0, |domains| domains.fanout());
         let placement = PlacementStatistics { size, per_node, fanout, ..placement };
         let (crossings, way) = (Cell::default(), Way::default());
         Some(Self {
             id,
+            name: Some(id),
+            end: None,
             members,
             rank,
             next: 0,
@@ -112,17 +128,7 @@ impl GeometryState {
 
     /// What members compare when they create it.
     pub(super) fn digest(&self) -> u32 {
-        let mut digest = Digest::new();
-        digest.add(self.members.size());
-        digest.add(self.members.task_count());
-        for members in self.members.digests() {
-            digest.add(members as u32);
-            digest.add((members >> 32) as u32);
-        }
-        // Who knows of other domains, or has another list, would choose other algorithms.
-        self.domains.iter().flat_map(Domains::words).for_each(|word| digest.add(word));
-        self.algorithms.words().for_each(|word| digest.add(word));
-        digest.value()
+        digest(&self.members, self.domains.as_ref(), &self.algorithms)
     }
 
     fn leader(&self, rank: u32) -> u32 {
@@ -148,6 +154,25 @@ impl GeometryState {
         }
         (census.nodes() > 1).then_some(census)
     }
+}
+
+/// What members of a geometry compare.
+pub(super) fn digest(
+    members: &Members<'_>,
+    domains: Option<&Domains<'_>>,
+    algorithms: &AlgorithmList,
+) -> u32 {
+    let mut digest = Digest::new();
+    digest.add(members.size());
+    digest.add(members.task_count());
+    for members in members.digests() {
+        digest.add(members as u32);
+        digest.add((members >> 32) as u32);
+    }
+    // Who knows of other domains, or has another list, would choose other algorithms.
+    domains.into_iter().flat_map(Domains::words).for_each(|word| digest.add(word));
+    algorithms.words().for_each(|word| digest.add(word));
+    digest.value()
 }
 
 /// A checksum of what members must agree in (Fowler, Noll, Vo: FNV-1a).

@@ -57,7 +57,7 @@
 //!
 //! | layer | files | what |
 //! |---|---|---|
-//! | sweep | `advance`, `arrive`, `queue`, `geometries`, `announce` | what a context asks of its engine |
+//! | sweep | `advance`, `arrive`, `queue`, `geometries`, `epochs`, `announce` | what a context asks of its engine |
 //! | start | `start`, `again` | what begins, and what begins once more |
 //! | routes | `network` | class routes of geometries |
 //! | table | `slots`, `memory` | those in flight; what an engine is made of |
@@ -84,6 +84,7 @@ mod check;
 mod contacts;
 mod doomed;
 mod early;
+mod epochs;
 mod geometries;
 mod geometry;
 mod herald;
@@ -150,6 +151,8 @@ pub(crate) struct Engine<A: 'static> {
     /// See [`Limits::always`].
     always: usize,
     early: EarlyMessages,
+    /// There are epochs that have ended.
+    retires: bool,
     /// Calls that were found good and noted, in all geometries: the name of the last one.
     noted: u64,
     bulk: Bulk,
@@ -196,6 +199,7 @@ impl<A> Engine<A> {
             geometries,
             always,
             early,
+            retires: false,
             noted: 0,
             bulk: Bulk::new(bulk),
             unmade,

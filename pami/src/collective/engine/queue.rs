@@ -30,7 +30,6 @@ use super::again::Again;
 use super::request::{Collect, CollectError};
 use super::slot::CollectiveInFlight;
 use super::start::Start;
-use super::wire::Key;
 use crate::collective::{Algorithm, Collective, Form, Tuning};
 use crate::device::Port;
 use crate::dispatch::{Completion, Done};
@@ -112,10 +111,9 @@ impl<A> Queue<A> {
     }
 
     /// Whether the call waits of a collective that was announced.
-    pub(super) fn has_announced(&self, key: Key) -> bool {
+    pub(super) fn has_announced(&self, geometry: GeometryId, number: u32) -> bool {
         let is_it = |QueuedCall { collect, .. }: &QueuedCall<A>| {
-            let named = (collect.geometry.0, collect.number) == (key.geometry, key.sequence);
-            collect.form != Form::All && named
+            collect.form != Form::All && (collect.geometry, collect.number) == (geometry, number)
         };
         self.calls.values().any(is_it) || self.line.any(is_it)
     }

@@ -15,6 +15,8 @@ use crate::collective::need::ALIGNMENT;
 use crate::collective::{Algorithm, Area, Call, Form, Query, network};
 use crate::device::{CollectiveNetwork, Port};
 use crate::error::OperationError;
+#[cfg(feature = "trace")]
+use crate::geometry::GeometryId;
 use core::slice;
 use rings::shared::Shared;
 
@@ -27,6 +29,8 @@ pub(super) enum Start {
     InTurn,
     /// It creates its geometry; members agree in this digest instead of the call's.
     Creation(u32),
+    /// It is the last one of an epoch, and begins at once or not at all; the same of that.
+    EpochEnd(u32),
 }
 
 /// Whether the areas are as long as a call names them.
@@ -96,8 +100,13 @@ fn takes_any_address<P: Port>(port: &P) -> bool {
 
 /// What is noted of a call that has this number in its geometry.
 #[cfg(feature = "trace")]
-pub(super) fn called_as<A>(collect: &Collect<A>, number: u32, called: bool) -> crate::trace::Event {
-    let (what, geometry) = (collect.what as u8, collect.geometry.0);
+pub(super) fn called_as<A>(
+    collect: &Collect<A>,
+    epoch: GeometryId,
+    number: u32,
+    called: bool,
+) -> crate::trace::Event {
+    let (what, geometry) = (collect.what as u8, epoch.0);
     crate::trace::Event::Collective(crate::trace::CollectiveCall { what, geometry, number, called })
 }
 
@@ -161,7 +170,10 @@ impl<A> Engine<A> {
         }
         let called = collect.form != Form::All;
         let notice = called.then(|| Notice::new(collect, (gist.algorithm, gist.tuning)));
-        let agreed = if let Start::Creation(digest) = how { Some(digest) } else { None };
+        let agreed = match how {
+            Start::Creation(digest) | Start::EpochEnd(digest) => Some(digest),
+            Start::Called | Start::InTurn => None,
+        };
         let (element_len, gated) = (gist.element_len, !called && is_gated(entry, gist));
         let digest = agreed.unwrap_or(gist.digest);
         let behind = how == Start::Called && !self.queue.is_empty() && self.queue.has(index);
@@ -197,7 +209,7 @@ impl<A> Engine<A> {
         let alone = count == 1 && !collect.divided;
         let (mut last, mut on_route) = (0, false);
         let Self { slots, geometries, in_flight, .. } = self;
-        let Some(GeometryState { way, known: calls, doomed, .. }) = &mut geometries[index] else {
+        let Some(GeometryState { id, way, known: calls, doomed, .. }) = &mut geometries[index] else {
             return Err(CollectError::UnknownGeometry(collect.geometry));
         };
         let doomed = !doomed.is_empty();
@@ -211,7 +223,7 @@ impl<A> Engine<A> {
                 let ticket = way.channel().filter(|_| network::speaks(&part.call)).map(Channel::ticket);
                 on_route |= ticket.is_some();
                 let number = if called { CALLED | part.number } else { part.number };
-                let key = Key { geometry: collect.geometry.0, sequence, part: number };
+                let key = Key { geometry: id.0, sequence, part: number };
                 // There is room for all of them.
                 let Some((number, slot)) =
                     slots.take(name, || CollectiveInFlight::resting(key, collect.done, part))
@@ -223,7 +235,7 @@ impl<A> Engine<A> {
                     key,
                     digest,
                     notice: notice.as_ref(),
-                    creates: agreed.is_some(),
+                    creates: matches!(how, Start::Creation(_)),
                     ticket,
                     element_len,
                     alone,
@@ -241,7 +253,7 @@ impl<A> Engine<A> {
             calls.note_slot(place, last);
         }
         #[cfg(feature = "trace")]
-        port.note(called_as(collect, sequence, called));
+        port.note(called_as(collect, *id, sequence, called));
         if doomed {
             self.end_doomed(index, sequence, called);
         }
