@@ -354,6 +354,21 @@ mod tests {
     }
 
     #[test]
+    fn h6_the_readme_shows_all_rows_of_the_page_and_the_picture() {
+        let read = |file: &str| std::fs::read_to_string(workspace::root().join(file)).unwrap();
+        let readme = read("README.md");
+        let table: Vec<_> = readme.lines().skip_while(|line| !line.starts_with("| | ring |")).collect();
+        let names: Vec<_> = table[0].trim_matches(['|', ' ']).split(" | ").collect();
+        assert!(names.iter().all(|name| catalogue::PEERS.iter().any(|peer| peer.name == *name)), "{names:?}");
+        let shown = table[2..].iter().take_while(|line| line.starts_with('|'));
+        let shown: Vec<_> = shown.filter_map(|line| line.split(" |").next()).collect();
+        let rows = catalogue::rows(None).unwrap().into_iter().filter(|row| PAGE.contains(&row.name));
+        let rows: Vec<_> = rows.map(|row| format!("| {}, {}", row.title, row.unit.name())).collect();
+        assert_eq!(shown, rows);
+        assert!(readme.contains("(docs/peers.svg)") && read("docs/peers.svg").starts_with("<svg"));
+    }
+
+    #[test]
     fn h6_cores_that_are_not_there_are_named() {
         let own = cores(None);
         let error = cores(Some([CpuSet::MAX_CPU - 1, 0])).unwrap_err().to_string();
