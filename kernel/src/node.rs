@@ -194,6 +194,7 @@ fn start_harts(machine: &'static Machine) {
         report::refused(Exit::Machine, format_args!("its interrupt controller does not work: {error}"));
     }
     arch::rest_monitors(machine);
+    arch::set_up_copies();
     let others = || (0..machine.harts.len()).filter(|&hart| hart != arch::hart());
     for hart in others() {
         if let Err(error) = arch::start_hart(machine, hart) {

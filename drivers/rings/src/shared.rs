@@ -18,6 +18,7 @@ use core::sync::atomic::AtomicU64;
 pub use extent::Extent;
 pub use spot::Spot;
 use transfer::{Atomics, Plain};
+pub use transfer::{CopyLines, copy_lines_by};
 
 const WORD: usize = size_of::<u64>();
 

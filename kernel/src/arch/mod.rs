@@ -17,6 +17,9 @@ use linux as this;
 #[path = "aarch64/checksum.rs"]
 pub(crate) mod crc32;
 #[cfg(all(hosted, target_arch = "aarch64"))]
+#[path = "aarch64/lines.rs"]
+mod lines;
+#[cfg(all(hosted, target_arch = "aarch64"))]
 #[path = "linux/aarch64.rs"]
 mod native;
 #[cfg(all(hosted, target_arch = "x86_64"))]
@@ -86,6 +89,14 @@ pub(crate) use this::{
 pub(crate) use translation::{mapped_end, maps_devices, translate};
 #[cfg(target_os = "none")]
 pub(crate) use uncached::uncached;
+
+/// Memory in shared use is copied as this instruction set can, from now on.
+pub(crate) fn set_up_copies() {
+    if let Some(copy) = this::COPY_LINES {
+        // SAFETY: what an instruction set has there does what is said of it.
+        unsafe { rings::shared::copy_lines_by(copy) };
+    }
+}
 
 /// Why a hart is not started that has no stacks.
 const NO_STACKS: &str = "there is no memory for its stacks";

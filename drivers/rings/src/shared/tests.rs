@@ -1,5 +1,6 @@
 use super::*;
 use crate::buffer::CONTROL_BYTES;
+use core::sync::atomic::AtomicUsize;
 use std::{thread, vec, vec::Vec};
 
 fn shared(len: usize) -> Shared {
@@ -27,6 +28,36 @@ fn p8_every_range_is_written_and_read_and_nothing_beside_it() {
             }
         }
     }
+}
+
+/// Lines that were copied by [`word_by_word`].
+static COPIED: AtomicUsize = AtomicUsize::new(0);
+
+unsafe fn word_by_word(source: *const u64, target: *mut u64, lines: usize) {
+    COPIED.fetch_add(lines, Ordering::Relaxed);
+    for word in 0..lines * 8 {
+        // SAFETY: words that may be accessed as atomics, says the caller.
+        unsafe {
+            let word =
+                (AtomicU64::from_ptr(source.add(word).cast_mut()), AtomicU64::from_ptr(target.add(word)));
+            word.1.store(word.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn h5_lines_are_copied_by_what_the_port_has_for_that() {
+    let (memory, bytes) = (shared(300), Vec::from_iter(0..=255));
+    memory.write(3, &bytes).unwrap();
+    // SAFETY: it accesses those words alone.
+    unsafe { copy_lines_by(word_by_word) };
+    let before = COPIED.load(Ordering::Relaxed);
+    let into = shared(300);
+    memory.copy(3, &into, 11, 256).unwrap();
+    assert!(COPIED.load(Ordering::Relaxed) >= before + 3);
+    let mut read = vec![0; 256];
+    into.read(11, &mut read).unwrap();
+    assert_eq!(read, bytes);
 }
 
 #[test]

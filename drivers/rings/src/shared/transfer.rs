@@ -1,18 +1,34 @@
 //! Copies to, from and within memory in shared use, by the words of the target: where the source is aligned as the target
-//! is, words go as they are, in pairs where an instruction set has accesses of two words (SPEC H-5), else each is put
-//! together of two.
+//! is, words go as they are, in lines by what the port has for that (SPEC H-5), else each is put together of two.
 
-#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri, loom))]
-use core::array;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-
-#[cfg(not(any(miri, loom)))]
-use core::arch::asm;
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use core::{array, mem, ptr};
 
 const WORD: usize = size_of::<u64>();
-/// Words that one turn of a loop copies.
-const UNROLLED: usize = 8;
+/// Words of a line.
+const LINE: usize = 8;
+
+/// Copies so many lines of eight words, one at least, from the first address to the second, both multiples of eight. It accesses each
+/// word whole, and nothing else.
+pub type CopyLines = unsafe fn(*const u64, *mut u64, usize);
+
+/// What copies lines; null as long as words go one by one, which compilers leave apart as they are atomics.
+static COPY_LINES: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// Lines are copied by `copy` from now on. That costs a call through a pointer for each copy of a line or more.
+///
+/// # Safety
+/// It does what [`CopyLines`] says, if it may read and write all those words, as atomics of their size.
+pub unsafe fn copy_lines_by(copy: CopyLines) {
+    COPY_LINES.store(copy as *mut (), Ordering::Relaxed);
+}
+
+fn copy_lines() -> Option<CopyLines> {
+    let copy = COPY_LINES.load(Ordering::Relaxed);
+    // SAFETY: what is not null is a function of this type.
+    (!copy.is_null()).then(|| unsafe { mem::transmute::<*mut (), CopyLines>(copy) })
+}
 
 /// How the memory on one side of a copy is accessed. Parts of words are numbers whose lowest byte is the first, the bytes
 /// beyond them 0.
@@ -186,127 +202,34 @@ unsafe fn part<S: Access>(from: S, at: *const u8, len: usize) -> u64 {
 /// As for [`copy`], of whole words at multiples of eight.
 #[inline(always)]
 unsafe fn copy_words<S: Access, T: Access>(
-    (from, source): (S, *const u64),
-    (to, target): (T, *mut u64),
-    count: usize,
-) {
-    let (turns, left) = (count / UNROLLED, count % UNROLLED);
-    // SAFETY: words of the ranges.
-    unsafe {
-        if turns > 0 {
-            copy_lines((from, source), (to, target), turns);
-        }
-        let (source, target) = (source.add(turns * UNROLLED), target.add(turns * UNROLLED));
-        for word in 0..left {
-            to.store(target.add(word), from.load(source.add(word)));
-        }
-    }
-}
-
-/// By pairs of words, each of which is accessed whole: one by one compilers leave atomics alone.
-///
-/// # Safety
-/// As for [`copy_words`], of so many times [`UNROLLED`] words, at least once.
-#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-#[inline(always)]
-unsafe fn copy_lines<S: Access, T: Access>(
-    (_, mut source): (S, *const u64),
-    (_, mut target): (T, *mut u64),
-    mut turns: usize,
-) {
-    // SAFETY: it accesses the ranges alone. That others access them meanwhile is nothing to the processor, which accesses
-    // words at multiples of eight whole.
-    unsafe {
-        asm!(
-            "2:",
-            "movups {a}, [{source}]",
-            "movups {b}, [{source} + 16]",
-            "movups {c}, [{source} + 32]",
-            "movups {d}, [{source} + 48]",
-            "add {source}, 64",
-            "movups [{target}], {a}",
-            "movups [{target} + 16], {b}",
-            "movups [{target} + 32], {c}",
-            "movups [{target} + 48], {d}",
-            "add {target}, 64",
-            "dec {turns}",
-            "jnz 2b",
-            source = inout(reg) source,
-            target = inout(reg) target,
-            turns = inout(reg) turns,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
-            c = out(xmm_reg) _,
-            d = out(xmm_reg) _,
-            options(nostack),
-        );
-    }
-    let _ = (source, target, turns);
-}
-
-/// By pairs of words, each of which is accessed whole: one by one compilers leave atomics alone.
-///
-/// # Safety
-/// As for [`copy_words`], of so many times [`UNROLLED`] words, at least once.
-#[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
-#[inline(always)]
-unsafe fn copy_lines<S: Access, T: Access>(
-    (_, mut source): (S, *const u64),
-    (_, mut target): (T, *mut u64),
-    mut turns: usize,
-) {
-    // SAFETY: it accesses the ranges alone. That others access them meanwhile is nothing to the processor, for which a pair is
-    // two accesses of a word each. No register of floating point is used: not every hart has them on.
-    unsafe {
-        asm!(
-            "2:",
-            "ldp {a}, {b}, [{source}]",
-            "ldp {c}, {d}, [{source}, #16]",
-            "ldp {e}, {f}, [{source}, #32]",
-            "ldp {g}, {h}, [{source}, #48]",
-            "add {source}, {source}, #64",
-            "stp {a}, {b}, [{target}]",
-            "stp {c}, {d}, [{target}, #16]",
-            "stp {e}, {f}, [{target}, #32]",
-            "stp {g}, {h}, [{target}, #48]",
-            "add {target}, {target}, #64",
-            "subs {turns}, {turns}, #1",
-            "b.ne 2b",
-            source = inout(reg) source,
-            target = inout(reg) target,
-            turns = inout(reg) turns,
-            a = out(reg) _,
-            b = out(reg) _,
-            c = out(reg) _,
-            d = out(reg) _,
-            e = out(reg) _,
-            f = out(reg) _,
-            g = out(reg) _,
-            h = out(reg) _,
-            options(nostack),
-        );
-    }
-    let _ = (source, target, turns);
-}
-
-/// # Safety
-/// As for [`copy_words`], of so many times [`UNROLLED`] words.
-#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri, loom))]
-#[inline(always)]
-unsafe fn copy_lines<S: Access, T: Access>(
     (from, mut source): (S, *const u64),
     (to, mut target): (T, *mut u64),
-    turns: usize,
+    count: usize,
 ) {
-    for _ in 0..turns {
+    let lines = count / LINE;
+    if lines > 0
+        && let Some(copy) = copy_lines()
+    {
         // SAFETY: words of the ranges.
         unsafe {
-            let words: [u64; UNROLLED] = array::from_fn(|word| from.load(source.add(word)));
-            for (word, value) in words.into_iter().enumerate() {
-                to.store(target.add(word), value);
-            }
-            (source, target) = (source.add(UNROLLED), target.add(UNROLLED));
+            copy(source, target, lines);
+            (source, target) = (source.add(lines * LINE), target.add(lines * LINE));
         }
+    } else {
+        for _ in 0..lines {
+            // SAFETY: as above.
+            unsafe {
+                let words: [u64; LINE] = array::from_fn(|word| from.load(source.add(word)));
+                for (word, value) in words.into_iter().enumerate() {
+                    to.store(target.add(word), value);
+                }
+                (source, target) = (source.add(LINE), target.add(LINE));
+            }
+        }
+    }
+    for word in 0..count % LINE {
+        // SAFETY: as above.
+        unsafe { to.store(target.add(word), from.load(source.add(word))) };
     }
 }
 
@@ -325,15 +248,15 @@ unsafe fn put_words_together<S: Access, T: Access>(
     unsafe {
         let mut carried = from.load_part(source, WORD - skip);
         let mut next = source.add(WORD - skip).cast::<u64>();
-        for _ in 0..(count - 1) / UNROLLED {
-            for word in 0..UNROLLED {
+        for _ in 0..(count - 1) / LINE {
+            for word in 0..LINE {
                 let value = u64::from_le(from.load(next.add(word)));
                 to.store(target.add(word), (carried | value << up).to_le());
                 carried = value >> down;
             }
-            (next, target) = (next.add(UNROLLED), target.add(UNROLLED));
+            (next, target) = (next.add(LINE), target.add(LINE));
         }
-        let left = (count - 1) % UNROLLED;
+        let left = (count - 1) % LINE;
         for word in 0..left {
             let value = u64::from_le(from.load(next.add(word)));
             to.store(target.add(word), (carried | value << up).to_le());

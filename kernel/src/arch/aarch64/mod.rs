@@ -9,6 +9,7 @@ pub(crate) mod doubles;
 pub(crate) mod fault;
 pub(crate) mod instructions;
 pub(crate) mod interrupt;
+mod lines;
 pub(crate) mod translation;
 
 use crate::arch::{NO_STACKS, machine};
@@ -18,6 +19,7 @@ use aarch64_cpu::registers::{
 };
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
+use rings::shared::CopyLines;
 use smccc::psci::{self, AffinityState, LowestAffinityLevel, error::Error};
 use smccc::{Hvc, Smc};
 
@@ -25,6 +27,9 @@ use smccc::{Hvc, Smc};
 pub(crate) const FRAME: isize = 0;
 /// See [`FRAME`].
 pub(crate) const RETURN: isize = 8;
+
+/// What copies memory in shared use.
+pub(crate) const COPY_LINES: Option<CopyLines> = Some(lines::copy_lines);
 
 /// What `boot` calls this hart.
 #[inline]

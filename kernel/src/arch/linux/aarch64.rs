@@ -19,3 +19,4 @@ pub(crate) fn illegal_instruction() -> ! {
 
 // As on bare metal: Linux lets a process read what the core has.
 pub(crate) use super::crc32 as checksum;
+pub(crate) use super::lines::copy_lines;

@@ -11,6 +11,7 @@ pub(crate) mod interrupt;
 pub(crate) mod machine;
 pub(crate) mod translation;
 
+use super::native::copy_lines;
 pub(crate) use super::native::{checksum, frame_pointer, illegal_instruction};
 pub(crate) use interrupt::{set_timer, wait_for_interrupt};
 
@@ -18,6 +19,10 @@ use crate::devicetree::Machine;
 use core::sync::atomic::{Ordering, fence};
 use drivers::console::Console;
 use drivers::linux::{NS_PER_S, now_ns};
+use rings::shared::CopyLines;
+
+/// What copies memory in shared use.
+pub(crate) const COPY_LINES: Option<CopyLines> = Some(copy_lines);
 
 /// Where a frame holds the outer frame's address and its return address, from its own address.
 pub(crate) const FRAME: isize = 0;

@@ -17,6 +17,41 @@ pub(crate) fn illegal_instruction() -> ! {
     unsafe { asm!("ud2", options(noreturn)) }
 }
 
+/// Copies lines by pairs of words: see [`CopyLines`](rings::shared::CopyLines).
+///
+/// # Safety
+/// As there.
+pub(crate) unsafe fn copy_lines(mut source: *const u64, mut target: *mut u64, mut lines: usize) {
+    // SAFETY: it accesses those words alone. That others access them meanwhile is nothing to the processor, which accesses words at
+    // multiples of eight whole.
+    unsafe {
+        asm!(
+            "2:",
+            "movups {a}, [{source}]",
+            "movups {b}, [{source} + 16]",
+            "movups {c}, [{source} + 32]",
+            "movups {d}, [{source} + 48]",
+            "add {source}, 64",
+            "movups [{target}], {a}",
+            "movups [{target} + 16], {b}",
+            "movups [{target} + 32], {c}",
+            "movups [{target} + 48], {d}",
+            "add {target}, 64",
+            "dec {lines}",
+            "jnz 2b",
+            source = inout(reg) source,
+            target = inout(reg) target,
+            lines = inout(reg) lines,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            options(nostack),
+        );
+    }
+    let _ = (source, target, lines);
+}
+
 /// CRC-32C by the instructions of SSE 4.2.
 pub(crate) mod checksum {
     use core::arch::x86_64::{__cpuid, _mm_crc32_u8, _mm_crc32_u64};

@@ -12,11 +12,15 @@ use crate::arch::{NO_STACKS, machine};
 use crate::devicetree::Machine;
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
+use rings::shared::CopyLines;
 
 /// Where a frame holds the outer frame's address and its return address, from its own address.
 pub(crate) const FRAME: isize = -16;
 /// See [`FRAME`].
 pub(crate) const RETURN: isize = -8;
+
+/// What copies memory in shared use: nothing takes fewer instructions than word by word.
+pub(crate) const COPY_LINES: Option<CopyLines> = None;
 
 /// What `boot` calls this hart.
 #[inline]
