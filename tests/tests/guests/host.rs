@@ -237,12 +237,15 @@ fn h4_who_is_cut_off_is_named_by_all_others_which_end() {
 
 #[test]
 fn h4_who_dies_while_nodes_boot_is_named_by_those_that_boot_after_it() {
-    // Harts enough that no node has joined when the first of them says that its second is up.
-    let words = || KillWhen::Line("hart 1 is up".into());
-    for by_fabric in [false, true] {
+    // Harts enough that no node has joined when the first of them says that its second is up, unless the host is so busy that it hears
+    // that late: then once more.
+    let died = |by_fabric| {
         let run = host("hello").torus("4").harts(16).log(Level::Debug).by_fabric(by_fabric);
-        let outcome = run.kill_node_at(2, words()).go_on().run().unwrap();
-        assert!(outcome.boot_time.is_none(), "it died after all had joined: {}", outcome.explain());
+        run.kill_node_at(2, KillWhen::Line("hart 1 is up".into())).go_on().run().unwrap()
+    };
+    for by_fabric in [false, true] {
+        let died_early = |outcome: &Outcome| outcome.boot_time.is_none();
+        let outcome = (0..5).map(|_| died(by_fabric)).find(died_early).expect("it died after all had joined");
         assert_eq!(outcome.nodes[2].exit, Some(Exit::Signal(9)));
         expect_death(&outcome, 2);
     }
