@@ -105,21 +105,26 @@ impl<P: Port> Active<P> {
         let too_long = if dispatch >= DEFERRING { SendError::TooLong } else { SendError::Again };
         let state = SendState::copied(dispatch, header, data).ok_or(too_long)?;
         let number = self.operations.free_place().ok_or(SendError::Again)?;
-        let operation = Operation {
+        let operation = self.kept((path, target), Awaits::Context, state);
+        self.begin(number, operation);
+        Ok(())
+    }
+
+    /// The operation of a message that is kept, of which nobody hears; it is sent by that.
+    fn kept(&mut self, (path, target): (Path, Endpoint), awaits: Awaits, state: SendState) -> Operation<P> {
+        self.transport.note_sent();
+        Operation {
             path: Some(path),
             target,
             order: self.transport.next_order(),
             queued: false,
-            awaits: Awaits::Context,
+            awaits,
             result: Ok(()),
             lease: None,
             local_done: None,
             remote_done: RemoteDone::Nobody,
             action: Action::Send(state),
-        };
-        self.transport.note_sent();
-        self.begin(number, operation);
-        Ok(())
+        }
     }
 
     /// As [`send_immediate`](Self::send_immediate), to the id of the terms; what finds no room is kept in the caller's memory.
@@ -137,19 +142,8 @@ impl<P: Port> Active<P> {
             Err(SendError::Again) => {}
             sent => return sent,
         }
-        let operation = Operation {
-            path: Some(self.transport.path_to(&self.port, target)?),
-            target,
-            order: self.transport.next_order(),
-            queued: false,
-            awaits: Awaits::Nobody,
-            result: Ok(()),
-            lease: None,
-            local_done: None,
-            remote_done: RemoteDone::Nobody,
-            action: Action::Send(state),
-        };
-        self.transport.note_sent();
+        let path = self.transport.path_to(&self.port, target)?;
+        let operation = self.kept((path, target), Awaits::Nobody, state);
         InMemory::<P>::begin(self, room, operation);
         Ok(())
     }

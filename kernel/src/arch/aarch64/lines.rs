@@ -6,7 +6,7 @@ use core::arch::asm;
 ///
 /// # Safety
 /// As there.
-pub(crate) unsafe fn copy_lines(mut source: *const u64, mut target: *mut u64, mut lines: usize) {
+pub(crate) unsafe fn copy_lines(source: *const u64, target: *mut u64, lines: usize) {
     // SAFETY: it accesses those words alone. That others access them meanwhile is nothing to the processor, for which a pair is two
     // accesses of a word each.
     unsafe {
@@ -24,9 +24,9 @@ pub(crate) unsafe fn copy_lines(mut source: *const u64, mut target: *mut u64, mu
             "add {target}, {target}, #64",
             "subs {lines}, {lines}, #1",
             "b.ne 2b",
-            source = inout(reg) source,
-            target = inout(reg) target,
-            lines = inout(reg) lines,
+            source = inout(reg) source => _,
+            target = inout(reg) target => _,
+            lines = inout(reg) lines => _,
             a = out(reg) _,
             b = out(reg) _,
             c = out(reg) _,
@@ -38,5 +38,4 @@ pub(crate) unsafe fn copy_lines(mut source: *const u64, mut target: *mut u64, mu
             options(nostack),
         );
     }
-    let _ = (source, target, lines);
 }

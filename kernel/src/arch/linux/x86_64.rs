@@ -21,7 +21,7 @@ pub(crate) fn illegal_instruction() -> ! {
 ///
 /// # Safety
 /// As there.
-pub(crate) unsafe fn copy_lines(mut source: *const u64, mut target: *mut u64, mut lines: usize) {
+pub(crate) unsafe fn copy_lines(source: *const u64, target: *mut u64, lines: usize) {
     // SAFETY: it accesses those words alone. That others access them meanwhile is nothing to the processor, which accesses words at
     // multiples of eight whole.
     unsafe {
@@ -39,9 +39,9 @@ pub(crate) unsafe fn copy_lines(mut source: *const u64, mut target: *mut u64, mu
             "add {target}, 64",
             "dec {lines}",
             "jnz 2b",
-            source = inout(reg) source,
-            target = inout(reg) target,
-            lines = inout(reg) lines,
+            source = inout(reg) source => _,
+            target = inout(reg) target => _,
+            lines = inout(reg) lines => _,
             a = out(xmm_reg) _,
             b = out(xmm_reg) _,
             c = out(xmm_reg) _,
@@ -49,7 +49,6 @@ pub(crate) unsafe fn copy_lines(mut source: *const u64, mut target: *mut u64, mu
             options(nostack),
         );
     }
-    let _ = (source, target, lines);
 }
 
 /// CRC-32C by the instructions of SSE 4.2.
